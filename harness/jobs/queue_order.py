@@ -6,12 +6,13 @@ by what it holds: no move changes that, so none is taken that would seem to.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import math
+from collections.abc import Hashable, Iterable, Sequence, Set
 from datetime import datetime
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from harness.accounts.access import require_admin
@@ -20,12 +21,14 @@ from harness.accounts.models import User
 from harness.broker import publish_job, publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid
 from harness.jobs.models import Job
-from harness.jobs.options import has_estimate, options_of, with_saved_step, work_left
+from harness.jobs.options import options_of, with_saved_step, work_left
 from harness.jobs.states import job_note
-from harness.pool.models import Policy
+from harness.pool.models import Device, NodeState, Policy
 from harness.pool.services import pool_setting_get
 from harness.pool.turn import facts_change
+from scheduler.kinds import declared_name
 from scheduler.policies.order import PATIENCE_S
+from scheduler.types import DeviceKey
 from worker.states import JobState
 
 
@@ -117,8 +120,8 @@ def places_after(job: Job, before: Job | None) -> dict[str, Place]:
     level = [peer for peer in peers if peer.priority == priority and peer.pk != job.pk]
     moved = next(peer for peer in peers if peer.pk == job.pk)
     level.insert(level.index(ahead) if ahead else len(level), moved)
-    policy = pool_setting_get().policy
-    ranks = _ranks(level, _group(moved, policy, timezone.now()), policy)
+    ((_, group),) = _grouped([moved])
+    ranks = _ranks(level, group, pool_setting_get().policy)
     return {row.pk: Place(priority=priority, rank=rank) for row, rank in zip(level, ranks, strict=True)}
 
 
@@ -145,27 +148,38 @@ def _peers(job: Job, waiting: Sequence[Job]) -> list[Job]:
 def _grouped(waiting: Iterable[Job]) -> list[tuple[Job, Hashable]]:
     """Each job with what it shares with those that an admin's order arranges it among."""
     policy, now = pool_setting_get().policy, timezone.now()
-    return [(job, _group(job, policy, now)) for job in waiting]
+    there = devices_there() if policy == Policy.DEADLINE_ENERGY else frozenset()
+    return [(job, _group(job, policy, now, there)) for job in waiting]
 
 
-def _group(job: Job, policy: str, now: datetime) -> Hashable:
+def _group(job: Job, policy: str, now: datetime, there: Set[DeviceKey]) -> Hashable:
     overdue = (now - _time(job)[0]).total_seconds() >= PATIENCE_S
     if job.promised_at is not None:  # it goes first once that has passed, too
         return PROMISED
     if policy == Policy.FAIR_SHARE:
         return (overdue, "" if overdue else job.project_id)
-    if policy == Policy.DEADLINE_ENERGY and deadline_can_be_kept(job, now):
+    if policy == Policy.DEADLINE_ENERGY and deadline_can_be_kept(job, now, there):
         return DEADLINE
     return (overdue, "")
 
 
-def deadline_can_be_kept(job: Job, now: datetime) -> bool:
-    """Whether its deadline is kept by its fastest way: else, and without an estimate, it waits like one without."""
+def devices_there() -> frozenset[DeviceKey]:
+    """Kinds and models, and each kind by itself, of the devices of nodes that take work."""
+    seen = Q(away_since=None) | Q(allocation__isnull=False)  # one that is away is there for who holds it
+    rows = Device.objects.filter(seen, node__state=NodeState.UP).values_list("kind", "model_name", "slowdown")
+    models = {(kind, declared_name(model, slowdown)) for kind, model, slowdown in rows.distinct()}
+    return frozenset(models | {(kind, "") for kind, _ in models})
+
+
+def deadline_can_be_kept(job: Job, now: datetime, there: Set[DeviceKey]) -> bool:
+    """Whether its deadline is kept by its fastest way on devices that are there, or on any where none of its are: else,
+    and without an estimate, it waits like one without."""
     if job.deadline_at is None:
         return False
-    left = work_left(job)
-    least_s = min(left * option.run_s if left else 0.0 for option in options_of(job))
-    return has_estimate(job) and now.timestamp() + least_s <= job.deadline_at.timestamp()
+    told = [option for option in options_of(job) if option.rate_per_s > 0]
+    ways = [way for way in told if all((way.kind, name) in there for name, _ in way.by_model)] or told
+    least_s = work_left(job) * min(way.run_s for way in ways) if ways else math.inf
+    return now.timestamp() + least_s <= job.deadline_at.timestamp()
 
 
 def _out_of_reach(job: Job, before: Job, waiting: Sequence[Job]) -> Conflict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.forms.fields import InvalidJSONInput
 from harness.accounts.models import Project
 from harness.pages.forms import Tabler
 from harness.pool.gangs import SPAN_NODES
-from harness.pool.models import DeviceKind, NetworkEncryption, Policy
+from harness.pool.models import DeviceKind, NetworkEncryption, Policy, PoolSetting
 
 
 class NodeForm(Tabler):
@@ -65,6 +66,8 @@ class CalibrationForm(Tabler):
         field.choices = [*ways, *((name, name) for name in names)]
 
 
+_TOLD_MOST = 120
+"""Letters of a table that are told beside the field that shows all of it."""
 _LEVELS = [(level, f"L{level}") for level in range(4)]
 
 
@@ -82,6 +85,10 @@ class JsonText(forms.JSONField):
     def bound_data(self, data: Any, initial: Any) -> Any:
         """What was typed, as it was typed."""
         return InvalidJSONInput(data) if isinstance(data, str) else super().bound_data(data, initial)
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """An empty field is an empty object."""
+        return super().has_changed(initial or {}, data or "{}")
 
 
 class PoolForm(Tabler):
@@ -147,8 +154,35 @@ class PoolForm(Tabler):
 
     def changes(self) -> dict[str, Any]:
         """What the person changed on the page; all that was sent where that does not tell what stood there."""
-        is_told = any(self.add_initial_prefix(name) in self.data for name in self.fields)
+        is_told = any(map(self._is_told, self.fields))
         return {name: self.cleaned_data[name] for name in (self.changed_data if is_told else self.fields)}
+
+    def overtaken(self, setting: PoolSetting) -> list[str]:
+        """What is not as the page showed it, though the person left it so: somebody changed it meanwhile."""
+        told = []
+        for name, field in self.fields.items():
+            if name in self.changed_data or not self._is_told(name):
+                continue
+            present = getattr(setting, name)
+            if field.has_changed(field.to_python(self.data[self.add_initial_prefix(name)]), present):
+                told.append(f"{field.label}: changed meanwhile to {_words(field, present)}; it stays.")
+        return told
+
+    def _is_told(self, name: str) -> bool:
+        return self.add_initial_prefix(name) in self.data
+
+
+def _words(field: forms.Field, value: Any) -> str:
+    """A setting as the page shows it."""
+    if isinstance(field, forms.ChoiceField):
+        choices: Any = field.choices
+        return str(dict(choices).get(value, value))
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (int, float)):
+        return f"{value:,}".removesuffix(".0")
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _TOLD_MOST else f"{text[:_TOLD_MOST]}…"
 
 
 class LocalTime(forms.DateTimeField):
@@ -187,11 +221,12 @@ class QuotaForm(Tabler):
         max_value=1_000_000,
         label="Devices held together at most",
     )
-    may_borrow = forms.BooleanField(
+    may_borrow = forms.TypedChoiceField(
         required=False,
-        initial=True,
+        coerce="yes".__eq__,
+        empty_value=None,
         label="May use more while no other project wants them",
-        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+        choices=[("", "As it is; yes for a new quota"), ("yes", "Yes"), ("no", "No")],
     )
 
     def set_projects(self, projects: Iterable[Project]) -> None:

@@ -211,9 +211,10 @@ def reservation_free_check(
     rows = _overlapping(target, starts_at, ends_at).exclude(pk=besides)
     other = (rows.exclude(project=within) if within is not None else rows).first()
     if other is not None:
+        ends = "Stop the calibration" if other.open_ended else "Cancel that reservation"
         raise Conflict(
             f"{_target_words(other)} is reserved already for {other.purpose}, until {moment_words(other.plan_end)}.",
-            hint="Cancel that reservation, or take another time or device.",
+            hint=f"{ends}, or take another time or device.",
         )
 
 

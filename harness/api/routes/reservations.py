@@ -18,6 +18,7 @@ from harness.api.schemas.queue import (
     DrainDelayed,
     DrainOut,
     DrainRunning,
+    QuotaDone,
     QuotaIn,
     QuotaLook,
     QuotaOut,
@@ -30,7 +31,7 @@ from harness.jobs.consequences import change_consequences, quota_consequences, q
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.pool import quotas, reservations
-from harness.pool.models import Reservation
+from harness.pool.models import Quota, Reservation
 
 router = Router()
 
@@ -108,11 +109,13 @@ def _quota_out(row: QuotaRow) -> QuotaOut:
     )
 
 
-@router.put("/quotas/{slug}/{device_kind}", response=ChangeDone, summary="Set a quota")
-def quota_set(request: HttpRequest, slug: str, device_kind: str, body: QuotaIn) -> ChangeDone:
+@router.put("/quotas/{slug}/{device_kind}", response=QuotaDone, summary="Set a quota")
+def quota_set(request: HttpRequest, slug: str, device_kind: str, body: QuotaIn) -> QuotaDone:
     """How many devices of a kind the jobs of a project may hold together, and who waits longer for it. For admins."""
     wanted = _quota_wanted(request, slug, device_kind) | body.model_dump()
-    return change_done(lambda: quotas.quota_set(**wanted))
+    kept: list[Quota] = []
+    done = change_done(lambda: kept.append(quotas.quota_set(**wanted)))
+    return QuotaDone(delayed=done.delayed, may_borrow=kept[0].may_borrow)
 
 
 @router.post("/quotas/{slug}/{device_kind}/consequences", response=Items[DrainDelayed], summary="What a quota would do")

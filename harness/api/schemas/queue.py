@@ -150,6 +150,12 @@ class ChangeDone(Done):
     delayed: list[DrainDelayed] = Field(description="Who waits longer for it or cannot start, and who ends sooner.")
 
 
+class QuotaDone(ChangeDone):
+    """The quota is kept, and this follows."""
+
+    may_borrow: bool = Field(description="As it is now: more, while no other project wants them.")
+
+
 class DrainOut(Schema):
     """What draining the node would do."""
 

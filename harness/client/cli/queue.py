@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
@@ -98,13 +98,21 @@ def _running(row: Json) -> tuple[object, ...]:
     return (*_name(row), row["state"], row["devices"], finish, _range(row), when(row["promised_at"]), slack)
 
 
-def _change(context: typer.Context, method: str, path: str, body: Json | None, said: str, as_json: bool) -> None:
+def _change(
+    context: typer.Context,
+    method: str,
+    path: str,
+    body: Json | None,
+    said: str | Callable[[Json], str],
+    as_json: bool,
+) -> None:
+    """Change something and say so; `said`: of the answer, where the words depend on that."""
     with open_client(context) as client:
         answer: Json = client.send(method, path, body)
     if as_json:
         json_print(answer)
         return
-    console().print(said, markup=False)
+    console().print(said if isinstance(said, str) else said(answer), markup=False)
     if answer.get("delayed"):
         _delayed_print(answer["delayed"])
 
@@ -245,8 +253,12 @@ def quota(
     elif devices == "none":
         _change(context, "DELETE", path, None, f"{project} no longer has a quota of {device_names(kind)[1]}.", as_json)
     else:
-        may = f"{project} may hold {counted(int(devices), *device_names(kind))}."
-        _change(context, "PUT", path, body, may, as_json)
+        may = f"{project} may hold {counted(int(devices), *device_names(kind))}"
+        _change(context, "PUT", path, body, lambda answer: f"{may}{_LENDS[answer.get('may_borrow')]}.", as_json)
+
+
+_LENDS = {True: ", and more while no other project wants them", False: ", and never more", None: ""}
+"""By what the portal keeps; an older one does not say."""
 
 
 def quotas(context: typer.Context, as_json: JsonFlag = False) -> None:

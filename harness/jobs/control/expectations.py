@@ -25,6 +25,8 @@ from worker.states import HOLDS_DEVICES, JobState
 TOLD_AGAIN_S = 5.0
 """An expectation that moves by less, or by less than `TOLD_AGAIN_SHARE` of what is left, is not told again."""
 TOLD_AGAIN_SHARE = 0.03
+START_TOLD_AGAIN_S = 60.0
+"""So much for a start, which is told to the minute: behind a run past its upper end it moves with the clock."""
 IDLE_LEAST_S, IDLE_STEPS, IDLE_UNKNOWN_S = 60.0, 5.0, 120.0
 """Without progress is who made no step for so long and for so many steps' time; where that is unknown, for the last."""
 
@@ -240,8 +242,10 @@ def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:
         return dict.fromkeys(names) if any(getattr(job, name) for name in names) else {}
     new_s = (expected.start_s, expected.finish_s, expected.low_s, expected.high_s)
     old = [getattr(job, name) for name in names]
+    finish_enough_s = told_again_s(expected.finish_s - now_s)
     # A start that is near moves by little, however long the run takes.
-    enough_s = (told_again_s(expected.start_s - now_s), *[told_again_s(expected.finish_s - now_s)] * 3)
+    start_enough_s = min(finish_enough_s, max(START_TOLD_AGAIN_S, told_again_s(expected.start_s - now_s)))
+    enough_s = (start_enough_s, *[finish_enough_s] * 3)
     moved = zip(old, new_s, enough_s, strict=True)
     if all(at is not None and abs(at.timestamp() - at_s) < enough for at, at_s, enough in moved):
         return {}

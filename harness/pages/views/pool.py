@@ -209,10 +209,17 @@ def pool_settings(request: HttpRequest) -> HttpResponseBase:
     form = PoolForm(request.POST)
     if not form.is_valid():
         return _pool(request, setting_form=form)
+    changes = form.changes()
     try:
-        pool_setting_update(user=user, **form.changes())
+        if changes:
+            pool_setting_update(user=user, **changes)
     except HarnessError as error:
         form.add_error(error.field if error.field in form.fields else None, f"{error.message} {error.hint}".strip())
         return _pool(request, setting_form=form)
-    messages.success(request, "The settings of the pool are saved. They hold for runs that start from now on.")
+    if changes:
+        messages.success(request, "The settings of the pool are saved. They hold for runs that start from now on.")
+    else:
+        messages.info(request, "Nothing was changed.")
+    for overtaken in form.overtaken(pool_setting_get()):
+        messages.warning(request, overtaken, extra_tags="Choose again to change it.")
     return redirect("pool")

@@ -232,8 +232,19 @@ def quota_save(request: HttpRequest) -> HttpResponseBase:
     wanted = {**form.cleaned_data, "user": user, "project": project_get(user=user, slug=form.cleaned_data["project"])}
     if "look" in request.POST:
         return _quotas(request, form, quota_consequences(**wanted))
-    done = "Saved. What runs now goes on; what is borrowed may be paused for others."
-    return _change_told(request, lambda: quota_set(**wanted), done=done, to=reverse("quotas"))
+
+    def save() -> None:
+        saved = quota_set(**wanted)
+        messages.success(request, _LENDS if saved.may_borrow else _LENDS_NOT)
+
+    return _change_told(request, save, done="", to=reverse("quotas"))
+
+
+_LENDS = (
+    "Saved: the project may use more while no other one wants them. "
+    "What runs now goes on; what is borrowed may be paused for others."
+)
+_LENDS_NOT = "Saved: the project never uses more. What runs now goes on."
 
 
 @page("POST")

@@ -276,7 +276,10 @@ def test_the_pool_is_shown_and_changed_by_admins(
     Node.objects.filter(name="node-1").update(state="down")
     assert "down, drained" in dlh("pool").out
     assert "is down: it accepts jobs once it is back" in dlh("pool", "undrain", "node-1").out
-    Node.objects.filter(name="node-1").update(state="drain")
+    dlh("pool", "drain", "node-1")
+    Node.objects.filter(name="node-1").update(state="drain", description={"clock_off_s": 40.0})
+    assert "node-1 accepts jobs once its clock is right." in dlh("pool", "undrain", "node-1").out
+    Node.objects.filter(name="node-1").update(description={})
     dlh("pool", "undrain", "node-1")
     assert {node["name"] for node in dlh("pool", "--json").json["nodes"]} == {"node-1", "node-2"}
     assert dlh("pool", "rm", "node-2", "--json").json["ok"]

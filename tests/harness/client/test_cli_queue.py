@@ -67,12 +67,15 @@ def test_devices_are_reserved_and_released(dlh: Dlh, admin: SimpleNamespace) -> 
 
 
 def test_quotas_are_set_shown_and_removed(dlh: Dlh, admin: SimpleNamespace) -> None:
-    assert dlh("pool", "quota", admin.project, "cpu", "3", "--no-borrow").code == 0
+    set_to = ("pool", "quota", admin.project, "cpu")
+    assert "may hold 3 CPU cores, and never more." in dlh(*set_to, "3", "--no-borrow").out
     (shown,) = dlh("pool", "quotas", "--json").json
     assert (shown["devices"], shown["may_borrow"], shown["held"]) == (3, False, 0)
     assert admin.project in dlh("pool", "quotas").out
-    assert dlh("pool", "quota", admin.project, "cpu", "4").code == 0
+    assert "may hold 4 CPU cores, and never more." in dlh(*set_to, "4").out
     assert dlh("pool", "quotas", "--json").json[0]["may_borrow"] is False, "a number alone has it lend nothing more"
+    assert dlh(*set_to, "5", "--borrow", "--json").json["may_borrow"]
+    assert "5 CPU cores, and more while no other project wants them." in " ".join(dlh(*set_to, "5").out.split())
     assert dlh("pool", "quota", admin.project, "tpu", "3").code == 2
     assert dlh("pool", "quota", admin.project, "cpu", "many").code == 2
     assert dlh("pool", "quota", admin.project, "cpu", "none").code == 0
@@ -106,7 +109,7 @@ def test_who_waits_for_a_quota_or_a_move_is_told(dlh: Dlh, admin: SimpleNamespac
     assert held_back["job_id"] == first.pk
     assert "Waits longer" in dlh("queue", "priority", first.pk, "9").out
     said = dlh(*asked).out
-    assert said.index("may hold 1 CPU core.") < said.index("Waits longer") and "wide" in said
+    assert said.index("may hold 1 CPU core, and never more.") < said.index("Waits longer") and "wide" in said
 
 
 def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_path: Path) -> None:

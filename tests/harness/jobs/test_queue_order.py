@@ -14,10 +14,12 @@ from harness.accounts.models import AuditEvent, Project
 from harness.errors import Conflict
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
+from harness.jobs.options import job_options_set
 from harness.jobs.queue_order import job_reorder, job_shift, ranks_of
 from harness.jobs.queueing import job_priority_set, queue_rows
-from harness.pool.models import PoolSetting
+from harness.pool.models import Node, PoolSetting
 from harness.pool.services import pool_setting_get
+from scheduler.types import Option
 from tests.harness.jobs.helpers import estimated, queue
 
 pytestmark = pytest.mark.usefixtures("tasks_sent")
@@ -124,9 +126,9 @@ def test_a_job_without_a_deadline_is_not_moved_before_one_that_has_one(job_make,
 @pytest.mark.django_db
 def test_a_promise_that_has_passed_goes_first_and_is_not_moved(job_make, people, node_make):
     node_make(cpus=1)
-    held = queue(estimated(job_make(name="held")))
+    queue(estimated(job_make(name="held")))
     tick()
-    a, b, late = [queue(estimated(job_make(name=name))) for name in ("a", "b", "late")]
+    _, b, late = [queue(estimated(job_make(name=name))) for name in ("a", "b", "late")]
     dated(late, -1, promised=True)
     tick()
     assert names(people.admin) == ["late", "a", "b"]
@@ -135,7 +137,6 @@ def test_a_promise_that_has_passed_goes_first_and_is_not_moved(job_make, people,
         job_reorder(user=people.admin, job=b, before=late)
     with pytest.raises(Conflict, match="promised finish"):
         job_reorder(user=people.admin, job=late, before=None)
-    assert held.pk and a.pk
 
 
 @pytest.mark.django_db
@@ -149,6 +150,25 @@ def test_a_job_whose_deadline_cannot_be_kept_is_moved_among_those_without_one(
     dated(hopeless, 1, run_s=7200)
     if not is_estimated:
         Job.objects.filter(pk=hopeless.pk).update(options=[], slowdown=0.0)
+    job_reorder(user=people.admin, job=hopeless, before=first)
+    assert names(people.admin) == ["hopeless", "first"]
+    assert tick() == 1 and Job.objects.get(state="placed").name == "hopeless"
+
+
+@pytest.mark.django_db
+def test_a_deadline_that_only_devices_which_are_gone_would_keep_moves_among_jobs_without_one(
+    job_make, people, node_make
+):
+    """The scheduler plans with what is there."""
+    node_make(cpus=1)
+    node_make("fast", gpus=1)
+    first, hopeless = [queue(estimated(job_make(name=name))) for name in ("first", "hopeless")]
+    dated(hopeless, 1, run_s=7200)
+    ways = [Option(kind=kind, count=1, rate_per_s=1 / run_s) for kind, run_s in (("cpu", 7200), ("cuda", 60))]
+    job_options_set(Job.objects.get(pk=hopeless.pk), ways, slowdown=1.0)
+    with pytest.raises(Conflict, match="cannot be moved before first"):
+        job_reorder(user=people.admin, job=hopeless, before=first)
+    Node.objects.filter(name="fast").update(state="down")
     job_reorder(user=people.admin, job=hopeless, before=first)
     assert names(people.admin) == ["hopeless", "first"]
     assert tick() == 1 and Job.objects.get(state="placed").name == "hopeless"

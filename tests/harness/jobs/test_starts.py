@@ -90,6 +90,24 @@ def test_a_start_that_moves_by_hours_is_told_again_however_long_the_run_takes(jo
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("tasks_sent")
+def test_a_start_behind_a_run_past_its_end_is_told_again_by_the_minute_alone(job_make: Any, node_make: Any) -> None:
+    node_make(cpus=1)
+    held = queue(estimated(job_make(), run_s=60.0))
+    tick()
+    Job.objects.filter(pk=held.pk).update(state=JobState.RUNNING, step=100, steps_total=100)
+    waits = queue(estimated(job_make(), run_s=5 * 86400.0))
+    tick()
+    first = Job.objects.get(pk=waits.pk).expected_start_at
+    assert first and first - timezone.now() < timedelta(seconds=5)
+    for since_s, is_told_again in ((30, False), (90, True)):
+        told_at = timezone.now() - timedelta(seconds=since_s)
+        Job.objects.filter(pk=waits.pk).update(expected_start_at=told_at)
+        tick()
+        assert (Job.objects.get(pk=waits.pk).expected_start_at != told_at) is is_told_again
+
+
+@pytest.mark.django_db
 def test_where_nobody_can_tell_nothing_is_told(job: Any) -> None:
     Job.objects.filter(pk=job.pk).update(state=JobState.QUEUED, expected_start_at=None)
     job.refresh_from_db()

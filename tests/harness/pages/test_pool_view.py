@@ -12,7 +12,7 @@ from harness.pages.views.pool import NODES_SHOWN
 from harness.pool.models import Device, IdlePower, Node
 
 
-def add(count: int, **more: str) -> None:
+def add(count: int, **more: object) -> None:
     """So many nodes with a core each."""
     for number in range(count):
         node = Node.objects.create(**{"name": f"rack-{number:03}", "state": "up", "cpu_cores": 1, **more})
@@ -69,6 +69,16 @@ def test_a_drained_node_that_is_down_says_so_and_can_be_let_in_again(world: Simp
     assert drained["rack-000"] and not drained["node-1"]
     told = owner.post(place, follow=True).content.decode()
     assert "rack-000 is down: it accepts jobs once it is back." in told and "accepts jobs again" not in told
+
+
+def test_a_node_whose_clock_is_off_is_told_to_take_jobs_once_that_is_right(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    add(1, state="drain", drain_wanted=True, description={"clock_off_s": 40.0})
+    owner.force_login(world.admin)
+    told = owner.post("/pool/nodes/rack-000/undrain/", follow=True).content.decode()
+    assert "rack-000 accepts jobs once its clock is right." in told and "accepts jobs again" not in told
+    assert Node.objects.get(name="rack-000").state == "drain"
 
 
 def test_an_admin_may_slow_down_the_devices_of_the_nodes_that_are_shown(world: SimpleNamespace, owner: Client) -> None:

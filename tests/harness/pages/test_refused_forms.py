@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from html import unescape
@@ -14,7 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from harness.accounts.models import Project
+from harness.accounts.models import AuditEvent, Project
 from harness.calibration.models import CalibrationRun
 from harness.pages.forms import Tabler
 from harness.pages.pool_forms import CalibrationForm, PoolForm, SlowForm
@@ -93,20 +94,67 @@ def test_a_wrong_setting_of_the_pool_can_be_corrected(admin: Client, field: str,
     assert model_to_dict(pool_setting_get()) == model_to_dict(before)
 
 
+def settings_shown(admin: Client) -> dict[str, str]:
+    """What the page of the pool sends where nobody touches its settings."""
+    settings = {name: value for name, value in model_to_dict(pool_setting_get()).items() if name != "id"}
+    settings["power_table"] = json.dumps(settings["power_table"])
+    shown = {f"initial-{name}": str(value) for name, value in settings.items()}
+    page = unescape(admin.get(reverse("pool")).content.decode())
+    assert all(f'name="{name}" value="{value}"' in page for name, value in shown.items())
+    return {**shown, **{name: str(value) for name, value in settings.items() if value is not False}}
+
+
 def test_of_two_admins_who_change_different_settings_none_undoes_what_the_other_did(
     admin: Client, world: SimpleNamespace
 ) -> None:
-    seen = pool_setting_get()
-    shown = {f"initial-{name}": str(value) for name, value in model_to_dict(seen).items() if name != "id"}
-    shown["initial-power_table"] = "{}"
-    page = unescape(admin.get(reverse("pool")).content.decode())
-    assert all(f'name="{name}" value="{value}"' in page for name, value in shown.items())
+    seen, shown = pool_setting_get(), settings_shown(admin)
     pool_setting_update(user=world.admin, policy="fifo", span_nodes=True)
-    sent = {name.removeprefix("initial-"): value for name, value in shown.items() if value != "False"}
-    admin.post(reverse("pool_settings"), {**shown, **sent, "co2_g_per_kwh": "35", "own_network": ""})
+    admin.post(reverse("pool_settings"), {**shown, "co2_g_per_kwh": "35", "own_network": ""})
     now = pool_setting_get()
     assert (now.policy, now.span_nodes, now.co2_g_per_kwh) == ("fifo", True, 35.0)
     assert now.own_network is not seen.own_network, "a tick that is taken away is a change"
+
+
+MEANWHILE = {
+    "policy": ("fifo", "Jobs get devices by: changed meanwhile to First come, first served; it stays."),
+    "minimum_sandbox_level_own_code": (3, "programs: changed meanwhile to L3; it stays."),
+    "own_network": (False, "Its ranks have a network of their own: changed meanwhile to off; it stays."),
+    "max_restarts": (7, "Restarts of a job after faults of the platform: changed meanwhile to 7; it stays."),
+    "data_mib_per_s": (2500.0, "Speed at which data come to nodes, MiB/s: changed meanwhile to 2,500; it stays."),
+    "power_table": ({"cpu": {"idle_w": 1.5, "busy_w": 8}}, 'to {"cpu": {"idle_w": 1.5, "busy_w": 8}}; it stays.'),
+}
+
+
+@pytest.mark.parametrize("changed", [{}, {"co2_g_per_kwh": "35"}], ids=["nothing", "another setting"])
+@pytest.mark.parametrize("field", MEANWHILE)
+def test_a_setting_that_was_changed_since_the_page_was_made_stays_and_is_told(
+    admin: Client, world: SimpleNamespace, field: str, changed: dict[str, str]
+) -> None:
+    (value, said), shown = MEANWHILE[field], settings_shown(admin)
+    pool_setting_update(user=world.admin, **{field: value})
+    rows = AuditEvent.objects.count()
+    page = told(admin, "pool_settings", **{**shown, **changed})
+    assert said in page and page.count("changed meanwhile") == 1 and "Choose again to change it." in page
+    assert getattr(pool_setting_get(), field) == value
+    assert ("Nothing was changed." in page, "The settings of the pool are saved." in page) == (
+        not changed,
+        bool(changed),
+    )
+    assert AuditEvent.objects.count() == rows + len(changed)
+
+
+@pytest.mark.parametrize(
+    ("table", "sent"),
+    [({}, ""), ({}, "{}"), ({"cpu": {"idle_w": 1.5, "busy_w": 8}}, '{"cpu": {"busy_w": 8, "idle_w": 1.5}}')],
+)
+def test_settings_that_are_saved_as_they_are_are_no_change(
+    admin: Client, world: SimpleNamespace, table: dict[str, dict[str, float]], sent: str
+) -> None:
+    pool_setting_update(user=world.admin, power_table=table)
+    rows = AuditEvent.objects.count()
+    page = told(admin, "pool_settings", **{**settings_shown(admin), "power_table": sent})
+    assert "Nothing was changed." in page and "changed meanwhile" not in page
+    assert pool_setting_get().power_table == table and AuditEvent.objects.count() == rows
 
 
 @pytest.mark.parametrize(
@@ -151,6 +199,21 @@ def test_a_quota_that_is_none_can_be_corrected(admin: Client, devices: str, look
     page = refused(admin, "quota_save", **given)
     assert "Enter a whole number from 0 to 1,000,000." in page and '<option value="cuda" selected>' in page
     assert list(Quota.objects.values()) == before
+
+
+def test_a_quota_whose_number_alone_is_changed_lends_as_before(admin: Client, world: SimpleNamespace) -> None:
+    Quota.objects.all().delete()
+    for devices, borrow, kept, said in (
+        ("2", "", True, "Saved: the project may use more while no other one wants them."),
+        ("3", "no", False, "Saved: the project never uses more."),
+        ("4", "", False, "Saved: the project never uses more."),
+        ("4", "yes", True, "Saved: the project may use more while no other one wants them."),
+    ):
+        given = {"project": "orchard", "device_kind": "cuda", "devices": devices, "may_borrow": borrow}
+        assert admin.post(reverse("quota_save"), {**given, "look": "1"}).status_code == 200
+        page = told(admin, "quota_save", **given)
+        assert said in page and '<option value="" selected>As it is; yes for a new quota</option>' in page
+        assert list(Quota.objects.values_list("devices", "may_borrow")) == [(int(devices), kept)]
 
 
 def test_a_project_without_a_name_is_refused_on_the_page_of_projects(admin: Client) -> None:

@@ -16,7 +16,7 @@ from harness.jobs.project_trash import project_delete
 from harness.pool.models import Quota, Reservation
 from harness.pool.power import device_power
 from harness.pool.quotas import quota_remove, quota_set
-from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
+from harness.pool.reservations import reservation_cancel, reservation_create, reservation_hold, reservation_list
 from harness.pool.selectors import pool_overview
 from harness.pool.services import node_drain, pool_setting_update
 from harness.pool.turn import TurnLost, turn_hold, turn_take
@@ -53,6 +53,21 @@ def test_what_overlaps_is_refused_and_what_follows_is_not(people, node_make):
     keep(people, device="cpu:1")
     keep(people, device="cpu:0", starts_at=first.ends_at, ends_at=first.ends_at + HOUR)
     assert Reservation.objects.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("open_ended", "said"),
+    [
+        (False, "Cancel that reservation, or take another time or device."),
+        (True, "Stop the calibration, or take another time or device."),
+    ],
+)
+def test_whoever_comes_second_is_told_what_gives_the_device_free(people, node_make, open_ended, said):
+    node, until = node_make(cpus=1), timezone.now() + HOUR
+    reservation_hold(target=node, ends_at=until, purpose="Calibration of node-1", open_ended=open_ended)
+    with pytest.raises(Conflict) as refused:
+        keep(people)
+    assert refused.value.hint == said
 
 
 @pytest.mark.parametrize(
