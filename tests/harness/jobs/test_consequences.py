@@ -155,7 +155,7 @@ def test_a_change_counts_though_nobody_can_tell_what_it_does(line, people, monke
 
 
 def test_the_page_of_quotas_tells_it_before_and_after_with_links(promised, people, admin):
-    form = {"project": people.project.slug, "device_kind": "cpu", "devices": "1"}
+    form = {"project": people.project.slug, "device_kind": "cpu", "devices": "1", "may_borrow": "no"}
     looked = admin.post(reverse("quota_save"), form | {"look": "1"}).content.decode()
     assert "Nothing is saved yet" in looked and "may hold 1" in looked and "broken: promised by" in looked
     assert 'value="1"' in looked and not Quota.objects.exists()
@@ -170,7 +170,7 @@ def test_the_page_of_quotas_tells_it_before_and_after_with_links(promised, peopl
 
 def test_a_name_is_no_markup_in_what_the_page_tells(promised, people, admin):
     Job.objects.filter(pk=promised.pk).update(name="<b>wide</b>")
-    form = {"project": people.project.slug, "device_kind": "cpu", "devices": "1"}
+    form = {"project": people.project.slug, "device_kind": "cpu", "devices": "1", "may_borrow": "no"}
     body = admin.post(reverse("quota_save"), form, follow=True).content.decode()
     assert "&lt;b&gt;wide" in body and "<b>wide" not in body
 
