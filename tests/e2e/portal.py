@@ -77,19 +77,35 @@ class Portal:
 
 
 def visit(page: Any, address: str) -> None:
-    """Open a page from one that may just be loading itself anew, which takes the place of what was asked for.
+    """Open a page, with its scripts, from one that may just be loading itself anew, which takes the place of what was
+    asked for.
 
     Other tests change this machine's addresses, upon which a browser gives up what it is waiting for.
     """
     from playwright.sync_api import Error
 
-    for _ in range(5):
-        try:
-            page.goto(address)
-            return
-        except Error as error:
-            if not any(words in str(error) for words in ("interrupted by another navigation", "ERR_NETWORK_CHANGED")):
-                raise
+    given_up: list[str] = []
+
+    def failed(request: Any) -> None:
+        if request.resource_type in ("script", "stylesheet") and "ERR_NETWORK_CHANGED" in (request.failure or ""):
+            given_up.append(request.url)
+
+    page.on("requestfailed", failed)
+    try:
+        for _ in range(5):
+            given_up.clear()
+            try:
+                page.goto(address)
+            except Error as error:
+                if not any(
+                    words in str(error) for words in ("interrupted by another navigation", "ERR_NETWORK_CHANGED")
+                ):
+                    raise
+                continue
+            if not given_up:
+                return
+    finally:
+        page.remove_listener("requestfailed", failed)
     raise AssertionError(f"something kept coming before {address}")
 
 
