@@ -121,15 +121,12 @@ def _best_family(spec: TaskSpec, facts: Facts) -> tuple[Family, str]:
     """(of those that fit into memory the best expected, why); the best of all where none does, and where there are
     knobs, which belong to one family."""
     best, *others = ranked_families(facts)
-    if not facts.memory_bytes or spec.model.params or _fits(spec, facts, best):
-        return best, best.reason(facts)
-    family = next((family for family in others if _fits(spec, facts, family)), None)
-    if family is None:
-        return best, best.reason(facts)
-    return (
-        family,
-        f"{family.reason(facts)} {best.title} takes more than {MEMORY_SHARE * 100:.0f} % of the memory there is.",
-    )
+    if facts.memory_bytes and not spec.model.params and not _fits(spec, facts, best):
+        too_large = f"{best.title} takes more than {MEMORY_SHARE * 100:.0f} % of the memory there is."
+        for family in others:
+            if _fits(spec, facts, family):
+                return family, f"{family.reason(facts)} {too_large}"
+    return best, best.reason(facts)
 
 
 def _fits(spec: TaskSpec, facts: Facts, family: Family) -> bool:
