@@ -181,7 +181,7 @@ def _words(field: forms.Field, value: Any) -> str:
         return "on" if value else "off"
     if isinstance(value, (int, float)):
         return f"{value:,}".removesuffix(".0")
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)  # databases keep keys in orders of their own
     return text if len(text) <= _TOLD_MOST else f"{text[:_TOLD_MOST]}…"
 
 

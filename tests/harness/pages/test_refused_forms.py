@@ -121,7 +121,7 @@ MEANWHILE = {
     "own_network": (False, "Its ranks have a network of their own: changed meanwhile to off; it stays."),
     "max_restarts": (7, "Restarts of a job after faults of the platform: changed meanwhile to 7; it stays."),
     "data_mib_per_s": (2500.0, "Speed at which data come to nodes, MiB/s: changed meanwhile to 2,500; it stays."),
-    "power_table": ({"cpu": {"idle_w": 1.5, "busy_w": 8}}, 'to {"cpu": {"idle_w": 1.5, "busy_w": 8}}; it stays.'),
+    "power_table": ({"cpu": {"idle_w": 1.5, "busy_w": 8}}, 'to {"cpu": {"busy_w": 8, "idle_w": 1.5}}; it stays.'),
 }
 
 
