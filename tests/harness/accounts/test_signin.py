@@ -40,6 +40,13 @@ def test_after_too_many_refusals_even_the_right_password_must_wait(ann: User, cl
     assert "Too many wrong attempts" in page and "15 min" in page
 
 
+def test_a_form_without_a_password_forgets_no_guess(ann: User, client: Client) -> None:
+    for number in range(TRIES_PER_ADDRESS):
+        sign_in(client, f"guess {number}")
+        sign_in(client, "")
+    assert sign_in(client, RIGHT) == 429
+
+
 @pytest.mark.parametrize(("kept", "typed"), [("Anna", "anna"), ("anna", "ANNA"), ("Änne", "änne")])
 def test_a_name_is_known_in_whatever_case_it_is_typed(kept: str, typed: str, db: None, client: Client) -> None:
     user = User.objects.create_user(kept, password=RIGHT)
