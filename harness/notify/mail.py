@@ -11,6 +11,10 @@ from harness.env_smtp import Security, SmtpSettings
 from harness.notify.trouble import DeliveryRefused, DeliveryTrouble
 
 WAIT_S = 10
+"""For each answer before the message is handed over."""
+TAKEN_S = 45
+"""For each answer to the message itself: a server that searches it for harm is slow to say that it has taken it, and
+who gives up before sends it twice."""
 _REFUSED = 500
 """From here on a mail server's answer is final (RFC 5321)."""
 
@@ -30,7 +34,9 @@ def mail_send(smtp: SmtpSettings, *, to: str, subject: str, text: str, message_i
     headers = {"Message-ID": message_id, "Auto-Submitted": "auto-generated"}
     message = EmailMessage(subject, text, smtp.sender, [to], connection=connection, headers=headers)
     try:
-        message.send()
+        with connection:
+            connection.connection.sock.settimeout(TAKEN_S)
+            message.send()
     except smtplib.SMTPRecipientsRefused as error:
         code = max((int(answer[0]) for answer in error.recipients.values()), default=0)
         raise _told(code, "the address") from error
