@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import smtplib
 import ssl
+from typing import Any
 
 from django.core.mail import EmailMessage, get_connection
 
@@ -21,7 +22,7 @@ _REFUSED = 500
 
 def mail_send(smtp: SmtpSettings, *, to: str, subject: str, text: str, message_id: str) -> None:
     """Send once. Raises `DeliveryRefused` where it is of no use to try again, `DeliveryTrouble` where it may be."""
-    connection = get_connection(
+    connection: Any = get_connection(
         "django.core.mail.backends.smtp.EmailBackend",
         host=smtp.host,
         port=smtp.port,
