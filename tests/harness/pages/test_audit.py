@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from harness.accounts.models import AuditEvent, User
+from harness.accounts.models import AuditEvent, Project, User
 
 
 @pytest.fixture
@@ -55,6 +55,14 @@ def test_all_changes_are_there_page_by_page_newest_first(changes: SimpleNamespac
     assert seen[1:] == ["node-9", *(f"person-{number}" for number in reversed(range(120)))]
     assert "<b>first</b>" not in text and "&lt;b&gt;first&lt;/b&gt;" in shown(changes.admin, verb="user_create")
     assert "Nothing matches" in shown(changes.admin, page=1, person="nobody")
+
+
+def test_a_project_in_the_trash_is_named_without_a_link_to_a_page_that_is_not_there(changes: SimpleNamespace) -> None:
+    place = f'href="/projects/{changes.project.slug}/"'
+    assert place in shown(changes.admin)
+    Project.objects.update(deleted_at=timezone.now())
+    text = shown(changes.admin)
+    assert place not in text and f"{changes.project.name}, in the trash" in text
 
 
 def test_beyond_the_last_page_the_last_one_is_shown(changes: SimpleNamespace) -> None:
