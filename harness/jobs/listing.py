@@ -9,6 +9,7 @@ from django.http import QueryDict
 
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get
+from harness.accounts.time_zone import browser_time_zone_of
 from harness.days import days_read
 from harness.errors import Invalid
 from harness.jobs.columns import DEFAULT, Column, columns_get
@@ -37,7 +38,7 @@ class Listing:
 def listing_read(given: QueryDict, *, user: User) -> Listing:
     """Out of an address. Raises `NotFound` for a project of others, `Invalid`."""
     slug = given.get("project", "")
-    since, before = days_read(given)
+    since, before = days_read(given, browser_time_zone_of(user))
     filters = JobFilters(
         project=project_get(user=user, slug=slug) if slug else None,
         states=tuple(state for state in given.getlist("state") if state),

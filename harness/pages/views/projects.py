@@ -15,6 +15,7 @@ from harness.accounts.access import project_refused, require, require_admin
 from harness.accounts.identities import identity_allow, identity_unlink
 from harness.accounts.leaving import user_delete
 from harness.accounts.models import Project, Role, User
+from harness.accounts.names import name_meant
 from harness.accounts.second_factor import second_factor_remove
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
 from harness.accounts.services import (
@@ -201,11 +202,14 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> HttpRespons
     """Take a person out of the project."""
     user = person(request)
     project = project_get(user=user, slug=slug)
+    leaves = name_meant(username) == user.username
+    if not leaves:
+        require(user, project, Role.ADMIN)  # before a name is looked up: who exists is not for everybody
     return change(
         request,
         lambda: membership_remove(actor=user, project=project, user=user_get(username=username, disabled=True)),
         done=f"{username} is no longer in {project.name}.",
-        to=reverse("project_list") if username == user.username else reverse("project_page", args=[slug]),
+        to=reverse("project_list") if leaves else reverse("project_page", args=[slug]),
         failed_to=reverse("project_page", args=[slug]),
     )
 

@@ -84,3 +84,12 @@ def test_the_last_admin_cannot_be_disabled_and_nobody_finds_the_button_for_thems
     assert reverse("user_act", args=["admin", "disable"]) not in client.get(reverse("project_list")).content.decode()
     told: Any = client.post(reverse("user_act", args=["admin", "disable"]), follow=True)
     assert "last admin" in told.content.decode()
+
+
+def test_who_is_no_admin_learns_nothing_of_who_has_an_account(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.member)
+    places = [reverse("member_remove", args=[world.project.slug, name]) for name in ("outsider", "nobody-of-that-name")]
+    assert [client.post(place).status_code for place in places] == [403, 403]
+    assert world.project.memberships.filter(user=world.member).exists()
+    left: Any = client.post(reverse("member_remove", args=[world.project.slug, world.member.username.upper()]))
+    assert left.url == reverse("project_list") and not world.project.memberships.filter(user=world.member).exists()
