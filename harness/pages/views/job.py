@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from codegen.spec import TaskSpec
 from harness.accounts.models import Role, User
-from harness.errors import Conflict, HarnessError, Invalid, NotFound, Unavailable
+from harness.errors import Conflict, HarnessError, Invalid, NoSpace, NotFound, Unavailable
 from harness.jobs import services
 from harness.jobs.copying import left_out
 from harness.jobs.models import Job
@@ -43,10 +43,11 @@ from harness.pages.parent_view import parent_context
 from harness.pages.ranks_view import ranks_of
 from harness.pages.rate_view import rates_context
 from harness.pages.results_view import results_context
-from harness.pages.web import can, can_delete, change, page, person, show
+from harness.pages.web import can, can_delete, change, form_page, page, person, show
 from harness.pool.selectors import pool_overview
 from harness.rates.submitting import job_submit
 from harness.responses import file_response
+from harness.trouble import trouble_told
 from worker.states import JobState
 
 TABS = ("live", "logs", "checkpoints", "results", "program", "spec", "cost", "events")
@@ -253,18 +254,16 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
     )
 
 
-@page("GET", "HEAD", "POST")
+@form_page("job_page", job_get)
 def job_edit(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Name, notes, tags. What is refused can be corrected: notes may be the work of an hour. The page that comes back
-    stands at this address: loaded anew it is the job's page."""
+    """Name, notes, tags. What is refused can be corrected: notes may be the work of an hour."""
     user = person(request)
     job = job_get(user=user, job_id=job_id)
-    if request.method != "POST":
-        return redirect("job_page", job_id=job_id)
     name, notes, tags = map(request.POST.get, ("name", "notes", "tags"))
     try:
-        job_update(user=user, job=job, name=name, notes=notes, tags=None if tags is None else tags.split(","))
-    except Invalid as problem:
+        with trouble_told():
+            job_update(user=user, job=job, name=name, notes=notes, tags=None if tags is None else tags.split(","))
+    except (Invalid, NoSpace, Unavailable) as problem:
         sent = {field: request.POST.get(field, kept) for field, kept in _edit(job).items()}
         edit = {**sent, "problem": problem}
         return _job_page(request, job, default_tab(job), edit=edit, status=problem.status)

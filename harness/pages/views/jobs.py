@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from harness.accounts.models import Role, User
 from harness.accounts.selectors import project_list, projects_writable
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
-from harness.errors import NotFound
+from harness.errors import Invalid, NotFound
 from harness.jobs.columns import columns_get, columns_values, with_bases
 from harness.jobs.grouping import JobGroup, job_groups
 from harness.jobs.listing import Listing, listing_read
@@ -58,10 +58,17 @@ def pinned_filters(given: QueryDict, *, user: User) -> list[dict[str, str]]:
 @page("GET", "HEAD")
 def job_index(request: HttpRequest) -> HttpResponseBase:
     """The list; htmx asks for its table only. Without anything in the address it opens with the person's own view."""
-    user = person(request)
     is_part = asks_part(request) and not request.headers.get("HX-History-Restore-Request")
     if not is_part and (address := view_address(request)):
         return redirect(address)
+    return jobs_page(request, is_part=is_part)
+
+
+def jobs_page(
+    request: HttpRequest, *, is_part: bool = False, ticked: Collection[str] = (), tags: str | None = None
+) -> HttpResponseBase:
+    """The list that the address asks for; `ticked` jobs and `tags` as they were sent, where these were refused."""
+    user = person(request)
     listing = listing_read(request.GET, user=user)
     groups = _groups(user, listing)
     rows = _rows(user, listing, page_number(request), groups)
@@ -75,11 +82,13 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
         "is_part": is_part,
         "sort": listing.sort,
         "filtered": listing.filters != JobFilters(),
+        "ticked": ticked,
+        "tags": tags,
     }
     if not is_part:
         context |= _form(request, listing)
     template = "jobs/table.html" if is_part else "jobs/list.html"
-    response = show(request, template, context, nav="jobs")
+    response = show(request, template, context, nav="jobs", status=200 if tags is None else Invalid.status)
     response["Vary"] = "HX-Request"
     if is_part and request.headers.get("HX-Trigger") == _FORM_ID:  # somebody has changed it
         response["HX-Push-Url"] = list_address(request.GET.get("view", ""), request.GET)

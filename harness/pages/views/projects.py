@@ -37,7 +37,7 @@ from harness.jobs.project_trash import (
 )
 from harness.pages.forms import DeleteForm, MemberForm, ProjectForm, UserForm
 from harness.pages.person_acts import PersonAct, person_acts
-from harness.pages.web import can, change, page, person, show
+from harness.pages.web import can, change, form_page, page, person, show
 from harness.storage.use import storage_of
 from worker.words import counted
 
@@ -49,12 +49,18 @@ def projects(request: HttpRequest) -> HttpResponseBase:
 
 
 def _projects(
-    request: HttpRequest, user_form: UserForm, *, made: User | None = None, secret: str = "", status: int = 200
+    request: HttpRequest,
+    user_form: UserForm,
+    *,
+    project_form: ProjectForm | None = None,
+    made: User | None = None,
+    secret: str = "",
+    status: int = 200,
 ) -> HttpResponseBase:
     user = person(request)
     context = {
         "projects": project_list(user=user),
-        "form": ProjectForm(),
+        "form": project_form or ProjectForm(),
         "no_more": project_refused(user),
         "people": _people(user) if user.is_superuser else None,
         "trashed": projects_trashed(user=user),
@@ -71,7 +77,7 @@ def _people(admin: User) -> list[tuple[User, list[PersonAct]]]:
     return [(someone, person_acts(someone, actor=admin)) for someone in user_list(user=admin)]
 
 
-@page("POST")
+@form_page("project_list")
 def user_add(request: HttpRequest) -> HttpResponseBase:
     """Make a person; their password is in this answer and nowhere else."""
     user = person(request)
@@ -103,7 +109,7 @@ _STANDINGS: dict[str, tuple[_Standing, str]] = {
 }
 
 
-@page("POST")
+@form_page("project_list")
 def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
     """End a person's access, give it back, make them an admin or no longer, remove their second factor, delete
     their account, allow or end a link to the identity provider, or give them a new password, shown in this answer and
@@ -138,14 +144,19 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
     )
 
 
-@page("POST")
+@form_page("project_list")
 def project_add(request: HttpRequest) -> HttpResponseBase:
-    """Create a project; the person becomes its admin."""
+    """Create a project; the person becomes its admin. A name that is refused can be corrected."""
+    form = ProjectForm(request.POST)
     try:
         project = project_create(user=person(request), name=request.POST.get("name", ""))
-    except (Forbidden, Invalid) as problem:
+    except Forbidden as problem:
         messages.error(request, problem.message, extra_tags=problem.hint)
         return redirect("project_list")
+    except Invalid as problem:
+        if form.is_valid():
+            form.add_error("name", f"{problem.message} {problem.hint}")
+        return _projects(request, UserForm(), project_form=form, status=problem.status)
     return redirect("project_page", slug=project.slug)
 
 
@@ -168,14 +179,11 @@ def _project_page(request: HttpRequest, project: Project, form: MemberForm, *, s
     return show(request, "projects/page.html", context, nav="projects", status=status)
 
 
-@page("GET", "HEAD", "POST")
+@form_page("project_page", project_get)
 def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Give a person a role. A name that nobody has can be corrected. The page that comes back stands at this address:
-    loaded anew it is the project's page."""
+    """Give a person a role. A name that nobody has can be corrected."""
     user = person(request)
     project = project_get(user=user, slug=slug)
-    if request.method != "POST":
-        return redirect("project_page", slug=slug)
     name, role = request.POST.get("username", "").strip(), request.POST.get("role", "")
     require(user, project, Role.ADMIN)
     try:

@@ -32,7 +32,7 @@ from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
 from harness.pages.pool_forms import QuotaForm, ReservationForm
 from harness.pages.queue_wish import QueueWish, queue_wish
-from harness.pages.web import asks_part, change, page, page_number, person, show
+from harness.pages.web import asks_part, change, form_page, page, page_number, person, show
 from harness.pool.models import DeviceKind, Node, NodeState
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
@@ -75,7 +75,7 @@ def _admin_job(user: User, job_id: str) -> Job:
     return job_get(user=user, job_id=job_id)
 
 
-@page("POST")
+@form_page("queue")
 def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """Move a job (`to` a place, or `before` another one), or set its priority; back to the part of the queue that was
     shown.
@@ -130,7 +130,7 @@ def _targets() -> list[tuple[str, str]]:
     return found
 
 
-@page("POST")
+@form_page("reservations")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
     """Keep devices; with `look` only tell who would wait longer or finish sooner. What is refused can be corrected."""
     user = person(request)
@@ -220,7 +220,7 @@ def _quotas(
     return show(request, "pool/quotas.html", context, nav="pool", status=status)
 
 
-@page("POST")
+@form_page("quotas")
 def quota_save(request: HttpRequest) -> HttpResponseBase:
     """Set a quota; with `look` only tell who would wait longer or finish sooner. What is refused can be corrected."""
     user = person(request)
@@ -247,7 +247,7 @@ _LENDS = (
 _LENDS_NOT = "Saved: the project never uses more. What runs now goes on."
 
 
-@page("POST")
+@form_page("quotas")
 def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponseBase:
     """Take a limit away; with `look` only tell who would wait longer or finish sooner."""
     user = person(request)

@@ -18,7 +18,7 @@ from harness.errors import Invalid, NotFound
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_delete, job_purge
 from harness.pages.pool_forms import StorageQuotaForm
-from harness.pages.web import change, page, person, show
+from harness.pages.web import change, form_page, page, person, show
 from harness.plain import INTEGER_MAX
 from harness.storage.items import ITEMS_MAX, storage_items
 from harness.storage.quotas import storage_quota_remove, storage_quota_set
@@ -58,7 +58,7 @@ def _pool_storage(request: HttpRequest, form: StorageQuotaForm, *, status: int =
     return show(request, "pool/storage.html", context, nav="pool", status=status)
 
 
-@page("POST")
+@form_page("pool_storage")
 def storage_quota_save(request: HttpRequest) -> HttpResponseBase:
     """Set a project's storage quota. What is refused can be corrected."""
     user = person(request)
