@@ -33,7 +33,13 @@ PAGE_SIZE, TRASH_PAGE_SIZE = 25, 50
 _FORM_ID = "job-filters"
 _MORE = ("task", "project", "owner", "metric_min", "tag", "since", "until")
 """Filters of the form that are folded in until one of them is set."""
-_PINNED = {"dataset": "Dataset", "family": "Model", "metric_max": "Best at most"}
+_PINNED = {
+    "dataset": "Dataset",
+    "family": "Model",
+    "metric": "Metric",
+    "target": "Target",
+    "metric_max": "Best at most",
+}
 _COLUMNS = ("state", "task", "family", "dataset", "project", "owner", "metric_name", "metric_best", "metric_test",
             "epoch", "epochs", "run_s", "created_at", "finished_at", "tags")  # fmt: skip
 """What an export has where no columns are chosen."""
@@ -50,7 +56,7 @@ def pinned_filters(given: QueryDict, *, user: User) -> list[dict[str, str]]:
         for key in (name, "page"):
             rest.pop(key, None)
         named = dataset_list(user=user).filter(pk=value).first() if name == "dataset" else None
-        words = named.name if named else NAME_WORDS.get(value, value)
+        words = named.name if named else value if name == "target" else NAME_WORDS.get(value, value)
         found.append({"name": name, "value": value, "label": label, "words": words, "without": f"?{rest.urlencode()}"})
     return found
 
