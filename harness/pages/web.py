@@ -59,7 +59,7 @@ def form_page(shown_on: str, look: Callable[..., object] | None = None, **fixed:
             if look is not None:
                 look(user=person(request), **kwargs)
             to = reverse(shown_on, kwargs={**(kwargs if look is not None else {}), **fixed})
-            return redirect(to + (f"?{request.GET.urlencode()}" if request.GET else ""))
+            return redirect(with_query(request, to))
 
         return page("GET", "HEAD", "POST")(answer)
 
@@ -108,6 +108,11 @@ def number_read(text: str, digits_max: int = 6) -> int | None:
 def page_number(request: HttpRequest, key: str = "page") -> int:
     """Which page of a list the address asks for; the first one for what is no page. `key`: of a page's second list."""
     return number_read(request.GET.get(key, "")) or 1
+
+
+def with_query(request: HttpRequest, to: str) -> str:
+    """The address with what the request's own says besides: which page of a list, by which filter."""
+    return to + (f"?{request.GET.urlencode()}" if request.GET else "")
 
 
 def next_address(request: HttpRequest) -> str:

@@ -17,7 +17,7 @@ from harness.jobs.selectors import job_get
 from harness.jobs.services import job_delete, job_purge, job_restore, job_update
 from harness.pages.undo import undo_tag
 from harness.pages.views.jobs import jobs_page
-from harness.pages.web import form_page, person
+from harness.pages.web import form_page, person, with_query
 from worker.words import counted
 
 BULK_MAX = 200
@@ -41,7 +41,7 @@ def _back(request: HttpRequest) -> str:
     """The list in which the jobs were ticked, as it was; what was just deleted is restored from the list of jobs."""
     do = request.POST.get("do")
     in_trash = do == "purge" or (do == "restore" and not request.POST.get("from"))
-    return reverse("trash" if in_trash else "job_list") + (f"?{request.GET.urlencode()}" if request.GET else "")
+    return with_query(request, reverse("trash" if in_trash else "job_list"))
 
 
 def _compare(request: HttpRequest, chosen: list[str], _: str) -> HttpResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -43,7 +44,7 @@ from harness.pages.parent_view import parent_context
 from harness.pages.ranks_view import ranks_of
 from harness.pages.rate_view import rates_context
 from harness.pages.results_view import results_context
-from harness.pages.web import can, can_delete, change, form_page, page, person, show
+from harness.pages.web import can, can_delete, change, form_page, page, page_number, person, show
 from harness.pool.selectors import pool_overview
 from harness.rates.submitting import job_submit
 from harness.responses import file_response
@@ -51,6 +52,8 @@ from harness.trouble import trouble_told
 from worker.states import JobState
 
 TABS = ("live", "logs", "checkpoints", "results", "program", "spec", "cost", "events")
+EVENTS_SHOWN = 50
+"""Lines of a page of its history, and of its attempts."""
 STEPS = {"spec": 2, "cost": 3, "program": 4}
 """Of the steps to a job, those that a draft's tabs are."""
 _PLAIN = {
@@ -199,7 +202,11 @@ def _cost(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 
 def _events(request: HttpRequest, job: Job) -> dict[str, Any]:
-    return {"events": list(job_events(job))[::-1], "attempts": job_attempts(job)}
+    events, attempts = job_events(job).reverse(), job_attempts(job)
+    return {
+        "events": Paginator(events, EVENTS_SHOWN).get_page(page_number(request)),
+        "attempts": Paginator(attempts, EVENTS_SHOWN).get_page(page_number(request, "tries")),
+    }
 
 
 _TAB_CONTEXT = {
