@@ -53,7 +53,7 @@ def _projects(
     secret: str = "",
     status: int = 200,
 ) -> HttpResponseBase:
-    user, words = person(request), request.GET.get("q", "").strip()[:SEARCH_LETTERS_MAX]
+    user, words = person(request), _words(request)
     found = project_list(user=user).filter(name__icontains=words)
     shown = Paginator(found, PAGE_SIZE).get_page(page_number(request))
     people = _people(request, words) if user.is_superuser else None
@@ -73,6 +73,11 @@ def _projects(
     response = show(request, "projects/list.html", context, nav="projects", status=status)
     response["Cache-Control"] = "no-store"
     return response
+
+
+def _words(request: HttpRequest) -> str:
+    """What the address looks for in a list."""
+    return request.GET.get("q", "").strip()[:SEARCH_LETTERS_MAX]
 
 
 def _people(request: HttpRequest, words: str) -> Page[User]:
@@ -171,10 +176,14 @@ def project_page(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 
 def _project_page(request: HttpRequest, project: Project, form: MemberForm, *, status: int = 200) -> HttpResponseBase:
-    user = person(request)
+    user, words = person(request), _words(request)
+    found = membership_list(user=user, project=project).filter(user__username__icontains=words)
+    members = Paginator(found, PAGE_SIZE).get_page(page_number(request))
     context = {
         "project": project,
-        "members": membership_list(user=user, project=project),
+        "members": members,
+        "q": words,
+        "is_large": bool(words) or members.paginator.num_pages > 1,
         "roles": Role.choices,
         "is_admin": can(user, project, Role.ADMIN),
         "form": form,
@@ -198,7 +207,7 @@ def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
         request,
         lambda: membership_set(actor=user, project=project, user=member, role=role),
         done=f"{member.username} now has the role {role}.",
-        to=reverse("project_page", args=[slug]),
+        to=with_query(request, reverse("project_page", args=[slug])),
     )
 
 
@@ -214,7 +223,7 @@ def _no_member(request: HttpRequest, project: Project, name: str, missing: NotFo
         if is_in and "add" not in request.POST:
             hint = f"{enable}; Remove takes them out of the project."
             messages.error(request, f"The account of {someone} is disabled: the role stays as it is.", extra_tags=hint)
-            return redirect("project_page", slug=project.slug)
+            return redirect(with_query(request, reverse("project_page", args=[project.slug])))
         already = f"{someone} is in the project already; their" if is_in else f"{someone} cannot be added: their"
         told = f"{already} account is disabled. {enable}."
     form = MemberForm(request.POST)
@@ -227,10 +236,11 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> HttpRespons
     """Take a person out of the project."""
     user = person(request)
     project = project_get(user=user, slug=slug)
+    here = with_query(request, reverse("project_page", args=[slug]))
     return change(
         request,
         lambda: membership_remove(actor=user, project=project, user=user_get(username=username, disabled=True)),
         done=f"{username} is no longer in {project.name}.",
-        to=reverse("project_list") if username == user.username else reverse("project_page", args=[slug]),
-        failed_to=reverse("project_page", args=[slug]),
+        to=reverse("project_list") if username == user.username else here,
+        failed_to=here,
     )

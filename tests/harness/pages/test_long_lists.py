@@ -1,4 +1,4 @@
-"""Lists of projects, people, storage, reservations and what happened to a job come in pages."""
+"""Lists of projects, people, members, storage, reservations and what happened to a job come in pages."""
 
 from __future__ import annotations
 
@@ -104,9 +104,33 @@ def test_what_is_done_to_a_person_comes_back_to_the_page_they_were_on(admin: Cli
     assert not crowd[30].is_active
 
 
+def test_members_come_in_pages_and_are_found_on_whatever_page_they_are(
+    world: SimpleNamespace, admin: Client, crowd: list[User]
+) -> None:
+    project = world.project
+    Membership.objects.bulk_create([Membership(user=user, project=project, role="viewer") for user in crowd])
+    admin.force_login(world.owner)
+    address = reverse("project_page", args=[project.slug])
+    names = list(project.memberships.order_by("user__username").values_list("user__username", flat=True))
+    assert walked(admin, address, "Pages", r'data-label="Person">([^<]+)<') == names
+    found = shown(admin, f"{address}?q=ZOE-044")
+    assert re.findall(r'data-label="Person">([^<]+)<', found) == ["zoe-044"] and "in all" not in found
+    assert "Nobody matches." in shown(admin, f"{address}?q=nobody-at-all")
+    for name, args, sent in (
+        ("member_set", [project.slug], {"username": "zoe-030", "role": "member"}),
+        ("member_remove", [project.slug, "zoe-030"], {}),
+    ):
+        act = reverse(name, args=args)
+        assert f'action="{act}?page=2"' in shown(admin, f"{address}?page=2")
+        assert admin.post(f"{act}?page=2", sent)["Location"] == f"{address}?page=2"
+    refused = unescape(admin.post(f"{address}members/", {"username": "no-such-one", "add": "1"}).content.decode())
+    assert "There is no user no-such-one." in refused and f"{len(names) - 1} in all · page 1 of 3" in refused
+
+
 def test_a_short_list_has_neither_pages_nor_a_search(admin: Client) -> None:
-    for name in ("project_list", "pool_storage", "reservations"):
-        page = shown(admin, reverse(name))
+    addresses = [reverse(name) for name in ("project_list", "pool_storage", "reservations")]
+    for address in (*addresses, reverse("project_page", args=["orchard"])):
+        page = shown(admin, address)
         assert 'class="pager"' not in page and 'role="search"' not in page
 
 
