@@ -18,8 +18,8 @@ from harness.jobs.grouping import DEFAULT_FIGURE, Grouping, grouping_read
 
 DEFAULT_SORT = "-created"
 NAMES = (
-    *("q", "state", "task", "project", "owner", "dataset", "family", "tag", "metric_min", "metric_max"),
-    *("since", "until", "sort", "column", "group", "of"),
+    *("q", "state", "task", "project", "owner", "dataset", "family", "tag", "metric", "target", "metric_min"),
+    *("metric_max", "since", "until", "sort", "column", "group", "of"),
 )
 """Names in the address that say what a list shows; `page`, `view` and the group that is `open` do not."""
 _UNSAID = {"sort": [DEFAULT_SORT], "column": list(DEFAULT), "of": [DEFAULT_FIGURE]}
@@ -48,6 +48,8 @@ def listing_read(given: QueryDict, *, user: User) -> Listing:
         dataset=given.get("dataset", ""),
         tag=given.get("tag", ""),
         query=given.get("q", "").strip(),
+        metric=given.get("metric", ""),
+        target=given.get("target", ""),
         metric_min=_number(given, "metric_min"),
         metric_max=_number(given, "metric_max"),
         since=since,

@@ -32,7 +32,7 @@ from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
 from harness.pages.pool_forms import QuotaForm, ReservationForm
 from harness.pages.queue_wish import QueueWish, queue_wish
-from harness.pages.web import asks_part, change, page, page_number, person, show
+from harness.pages.web import asks_part, change, form_page, page, page_number, person, show, with_query
 from harness.pool.models import DeviceKind, Node, NodeState
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
@@ -75,7 +75,7 @@ def _admin_job(user: User, job_id: str) -> Job:
     return job_get(user=user, job_id=job_id)
 
 
-@page("POST")
+@form_page("queue")
 def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """Move a job (`to` a place, or `before` another one), or set its priority; back to the part of the queue that was
     shown.
@@ -84,7 +84,7 @@ def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """
     user = person(request)
     job = _admin_job(user, job_id)
-    back = reverse("queue") + (f"?{request.GET.urlencode()}" if request.GET else "")
+    back = with_query(request, reverse("queue"))
     try:
         wish = queue_wish(user=user, job=job, given=request.POST)
         if "look" in request.POST:
@@ -115,7 +115,8 @@ def _reservations(
 ) -> HttpResponseBase:
     user = person(request)
     form.set_choices(_targets(), project_list(user=user))
-    context = {"reservations": reservation_list(), "form": form, "is_admin": user.is_superuser, "part": "reservations"}
+    rows = Paginator(reservation_list(), PAGE_SIZE).get_page(page_number(request))
+    context = {"reservations": rows, "form": form, "is_admin": user.is_superuser, "part": "reservations"}
     context |= {"seen": {project.pk for project in project_list(user=user)}, "delayed": delayed}
     return show(request, "pool/reservations.html", context, nav="pool", status=status)
 
@@ -130,7 +131,7 @@ def _targets() -> list[tuple[str, str]]:
     return found
 
 
-@page("POST")
+@form_page("reservations")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
     """Keep devices; with `look` only tell who would wait longer or finish sooner. What is refused can be corrected."""
     user = person(request)
@@ -148,7 +149,7 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
         messages.error(request, error.message, extra_tags=error.hint)
         return _reservations(request, form, None, status=422)
     messages.success(request, "Reserved. It holds for jobs that start from now on.")
-    return redirect("reservations")
+    return redirect(with_query(request, reverse("reservations")))
 
 
 def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> ReservationForm:
@@ -195,7 +196,7 @@ def _moment(request: HttpRequest, name: str) -> datetime | None:
 def reservation_end(request: HttpRequest, reservation_id: str) -> HttpResponseBase:
     """Give kept devices back."""
     user = person(request)
-    done, to = "Cancelled: its devices accept jobs again.", reverse("reservations")
+    done, to = "Cancelled: its devices accept jobs again.", with_query(request, reverse("reservations"))
     return change(request, lambda: reservation_cancel(user=user, reservation_id=reservation_id), done=done, to=to)
 
 
@@ -220,7 +221,7 @@ def _quotas(
     return show(request, "pool/quotas.html", context, nav="pool", status=status)
 
 
-@page("POST")
+@form_page("quotas")
 def quota_save(request: HttpRequest) -> HttpResponseBase:
     """Set a quota; with `look` only tell who would wait longer or finish sooner. What is refused can be corrected."""
     user = person(request)
@@ -247,7 +248,7 @@ _LENDS = (
 _LENDS_NOT = "Saved: the project never uses more. What runs now goes on."
 
 
-@page("POST")
+@form_page("quotas")
 def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponseBase:
     """Take a limit away; with `look` only tell who would wait longer or finish sooner."""
     user = person(request)
