@@ -92,7 +92,12 @@ def _job_tested(context: typer.Context, job: str, body: Json, use: str, *, quiet
             _draft_check(client, job)
         found = _job(client, job, body, quiet=quiet)
         if rate is not None and found["state"] == "done":
-            _use(client, job, found, rate)
+            try:
+                _use(client, job, found, rate)
+            except ApiError:
+                if not quiet:
+                    _print(found)  # it took minutes to find
+                raise
     return found
 
 

@@ -110,6 +110,18 @@ def test_why_there_are_no_trials_is_told_and_a_remedy_only_where_it_is_one(
     assert ("--trials always makes them" in said) is remedy
 
 
+@pytest.mark.usefixtures("portal")
+def test_what_was_found_is_shown_though_the_rate_that_was_to_be_used_is_not_among_it(
+    dlh: Dlh, job: Any, node_make: Any, answered: Any
+) -> None:
+    node_make("node-1")
+    answered()
+    ended = dlh("lr-find", job.pk, "--use", "trials")
+    assert ended.code != 0 and "reports no rate 'trials'" in " ".join(ended.err.split())
+    assert "Usable peak learning rates" in ended.out
+    assert job.rate_tests.get().used_rate is None
+
+
 @pytest.mark.parametrize(("place", "words"), [("nowhere/curve.csv", "there is no folder"), (".", "it is a folder")])
 @pytest.mark.usefixtures("portal")
 def test_a_file_that_cannot_be_written_is_refused_before_the_test(
