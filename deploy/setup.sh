@@ -5,7 +5,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 seen=""
-for candidate in ${PYTHON:-} python3.11 python3.12 python3.13 python3; do
+for candidate in ${PYTHON:-} python3.11 python3.12 python3.13 python3.14 python3; do
   found=$("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
   seen="$seen $candidate=$found"
   if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then

@@ -4,9 +4,10 @@
 #   build.sh PYTHON CACHE_DIR
 #
 # Horovod 0.28.1 asks for C++14 while torch 2.13 needs C++17: the compiler wrapper appends the standard last, and has what
-# only a debugger reads left out, which Horovod asks for as well: more than a quarter of the compiler's time.
+# only a debugger reads left out, which Horovod asks for as well: more than a quarter of the compiler's time. It names the
+# headers that Horovod and Gloo use without saying so: up to GCC 12 others of the standard library bring them.
 # wake.patch has its thread wake for each message and its wait sleep until a sum is there, where HOROVOD_WAKE_ON_ENQUEUE
-# is set (docs/decisions/008-*).
+# is set (docs/decisions/008-*). compiler.patch has what GCC 14 refuses; what comes out is the same without it.
 # operations.py says whether NCCL goes in, and cuda.patch has that work; wheels without it do not depend on that patch.
 set -euo pipefail
 python=$1
@@ -28,7 +29,7 @@ command -v patch >/dev/null 2>&1 || command -v git >/dev/null 2>&1 || {
 mkdir -p "$folder"
 building=$(mktemp -d)
 trap 'rm -rf "$building"' EXIT
-printf '#!/bin/sh\nexec g++ "$@" -std=c++17 -g0\n' >"$building/cxx"
+printf '#!/bin/sh\nexec g++ "$@" -std=c++17 -g0 -include cstdint -include stdexcept -include string\n' >"$building/cxx"
 chmod +x "$building/cxx"
 if [ "$operations" = nccl ]; then
   export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_LINK=SHARED
@@ -41,7 +42,7 @@ echo "set-up: building Horovod $version, about 2 minutes (only once for this tor
 build() {
   "$python" -m pip download --no-build-isolation --no-deps --no-binary horovod -d "$building" "horovod==$version"
   tar -xzf "$building/horovod-$version.tar.gz" -C "$building"
-  for change in "$here"/wake.patch "$here"/cuda.patch; do
+  for change in "$here"/compiler.patch "$here"/wake.patch "$here"/cuda.patch; do
     (cd "$building/horovod-$version" && if command -v patch; then patch -p1 <"$change"; else git apply "$change"; fi)
   done
   grep -q HOROVOD_WAKE_ON_ENQUEUE "$building/horovod-$version/horovod/common/operations.cc"
