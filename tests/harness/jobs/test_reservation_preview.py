@@ -152,3 +152,13 @@ def test_page_and_api_tell_who_waits_longer_for_what_was_reserved(waiting, peopl
     made = browser.post("/api/v1/pool/reservations", asked, content_type="application/json").json()
     assert made["node"] == "node-1" and made["purpose"] == "a course"
     assert [(row["name"], row["gains"]) for row in made["delayed"]] == [("second", False)]
+
+
+def test_a_promise_that_breaks_by_seconds_is_told_too(waiting, people):
+    first_end = Job.objects.get(name="first").expected_finish_at
+    at = first_end + timedelta(seconds=1830)  # half a minute after its end as things are
+    Job.objects.filter(pk=waiting.pk).update(deadline_at=at, promised_at=at)
+    wanted = {"user": people.admin, "node": "node-1"}
+    (row,) = reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=45))
+    assert (row.job, row.breaks_promise) == (waiting, True)
+    assert reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=15)) == ()
