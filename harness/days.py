@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 
 from django.http import QueryDict
-from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from harness.errors import Invalid
 
 
-def days_read(given: QueryDict) -> tuple[datetime | None, datetime | None]:
+def days_read(given: QueryDict, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
     """(first moment, first moment after the end) of the days `since` to `until`; None where none is given.
 
-    Days are those of the installation's time zone. Raises `Invalid` for what is no day.
+    Days are those of `zone`, in which the reader sees the moments of the list. Raises `Invalid` for what is no day.
     """
     first, last = (_day(given.get(name, ""), name) for name in ("since", "until"))
-    return _midnight(first), _midnight(last + timedelta(days=1) if last else None)
+    return _midnight(first, zone), _midnight(last + timedelta(days=1) if last else None, zone)
 
 
 def _day(text: str, field: str) -> date | None:
@@ -30,5 +29,5 @@ def _day(text: str, field: str) -> date | None:
     return day
 
 
-def _midnight(day: date | None) -> datetime | None:
-    return timezone.make_aware(datetime(day.year, day.month, day.day)) if day else None
+def _midnight(day: date | None, zone: tzinfo) -> datetime | None:
+    return datetime(day.year, day.month, day.day, tzinfo=zone) if day else None

@@ -48,6 +48,8 @@ def smtp_settings() -> SmtpSettings | None:
     user, password = env_text("DLH_SMTP_USER").strip(), env_text("DLH_SMTP_PASSWORD").strip()
     if bool(user) != bool(password):
         raise SettingsError("DLH_SMTP_USER and DLH_SMTP_PASSWORD (or DLH_SMTP_PASSWORD_FILE) go together")
+    if not (user + password).isascii():  # smtplib encodes no others, whichever way the server asks for them
+        raise SettingsError("DLH_SMTP_USER and DLH_SMTP_PASSWORD may have ASCII characters only: no ä, no é")
     security = Security(text)
     port = env_int("DLH_SMTP_PORT", _PORTS[security])
     if not 0 < port < 65536:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from django.contrib.sessions.exceptions import SessionInterrupted
 from django.contrib.sessions.middleware import SessionMiddleware
@@ -39,6 +40,19 @@ def trouble_of(error: BaseException) -> HarnessError | None:
             hint=f"Nothing that runs is lost. Tell the operator: free space where the {place} keeps its data.",
         )
     return _away() if any(is_away(link) for link in links) else None
+
+
+@contextmanager
+def trouble_told() -> Iterator[None]:
+    """Raise such an error as the refusal that tells of it: for who has something to keep until it can be done."""
+    try:
+        yield
+    except Exception as error:
+        trouble = None if isinstance(error, HarnessError) else trouble_of(error)
+        if trouble is None:
+            raise
+        _log.error("%s", trouble.message, exc_info=error)
+        raise trouble from error
 
 
 def _away() -> HarnessError:

@@ -90,6 +90,8 @@ class Mails:
     port: int = 0
     recipient_answers: list[str] = field(default_factory=list)
     """Answers to come to RCPT, one after the other; then 250."""
+    slow_s: float = 0.0
+    """So long it looks at a message before it says that it has taken it."""
     got: list[email.message.EmailMessage] = field(default_factory=list)
 
 
@@ -102,6 +104,7 @@ class _Mail(socketserver.StreamRequestHandler):
             if verb == "DATA":
                 self._say("354 go on")
                 mails.got.append(email.message_from_bytes(self._data(), policy=default))  # type: ignore[arg-type]
+                time.sleep(mails.slow_s)
                 self._say("250 taken")
             elif verb == "RCPT" and mails.recipient_answers:
                 self._say(mails.recipient_answers.pop(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.contrib.auth.models import AbstractUser
+from django.core.exceptions import ValidationError
 from django.db import models
 
 from harness.ids import new_id
@@ -21,6 +22,12 @@ class User(AbstractUser):
     """The account was deleted: the row stays for what it made, without anything of the person (`leaving`)."""
     link_allowed_until = models.DateTimeField(null=True, blank=True)
     """Until then the provider's person with this account's e-mail address, if verified, may take it as theirs, once."""
+
+    def clean(self) -> None:
+        """Refuse a name that browsers take out of addresses: on no page could an admin do anything about the person."""
+        super().clean()
+        if self.username in {".", ".."}:
+            raise ValidationError({"username": "A user name needs more than dots."})
 
 
 class Role(models.TextChoices):

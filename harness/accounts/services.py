@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from django.utils.text import slugify
 
 from harness.accounts.access import (
     is_admin,
@@ -26,6 +26,7 @@ from harness.accounts.keeping import account_hold, operator_keep, project_admin_
 from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
 from harness.accounts.names import name_check
 from harness.accounts.sessions import sessions_end
+from harness.accounts.slugs import slugs_free
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.moments import moment_words
 from worker.words import counted
@@ -178,9 +179,7 @@ def project_create(*, user: User, name: str) -> Project:
     name = name.strip()
     if not name or len(name) > 120:
         raise Invalid("A project needs a name of at most 120 characters.", field="name", hint="Give it a short name.")
-    base = slugify(name)[:50].strip("-") or "project"
-    for number in range(1, _SLUG_TRIES):
-        slug = base if number == 1 else f"{base}-{number}"
+    for slug in islice(slugs_free(name), _SLUG_TRIES):
         try:
             with transaction.atomic():
                 account_hold(user)  # of two at once the second counts the first
@@ -189,9 +188,9 @@ def project_create(*, user: User, name: str) -> Project:
                 Membership.objects.create(project=project, user=user, role=Role.ADMIN)
                 audit_write(user, "project_create", slug, project=project)
             return project
-        except IntegrityError:
+        except IntegrityError:  # somebody took it at this moment
             continue
-    raise Conflict(f"There are too many projects called {name}.", field="name", hint="Choose another name.")
+    raise Conflict("Others create projects of this name right now.", field="name", hint="Try again.")
 
 
 def membership_set(*, actor: User, project: Project, user: User, role: Role | str) -> Membership:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
@@ -12,6 +13,7 @@ from django.utils import timezone
 
 from harness.accounts.models import SignInFailure
 
+_WITH_PORT = re.compile(r"([0-9.]+):[0-9]+|\[([0-9a-fA-F:.]+)\](?::[0-9]+)?")
 WINDOW = timedelta(minutes=15)
 IPV6_PREFIX_BITS = 64
 """Of an IPv6 address that counts as one place: a network of so many is what one household or one server is given."""
@@ -26,10 +28,13 @@ TRIES_PER_NAME = 60
 def client_address(request: HttpRequest) -> str:
     """Where a request comes from: the peer, or behind a trusted proxy what that proxy says of its own peer.
 
-    Only the last address of `X-Forwarded-For` is the proxy's word; those before it are the client's own claims.
+    Only the last address of `X-Forwarded-For` is the proxy's word; those before it are the client's own claims. Some
+    proxies write the port behind it, which is another one for each connection.
     """
     forwarded = str(request.META.get("HTTP_X_FORWARDED_FOR", "")) if settings.BEHIND_PROXY else ""
-    return forwarded.rpartition(",")[2].strip() or str(request.META.get("REMOTE_ADDR", ""))
+    peer = forwarded.rpartition(",")[2].strip()
+    with_port = _WITH_PORT.fullmatch(peer)
+    return (with_port[1] or with_port[2] if with_port else peer) or str(request.META.get("REMOTE_ADDR", ""))
 
 
 def signin_wait(*, name: str | None, address: str) -> timedelta | None:

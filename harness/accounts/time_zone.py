@@ -58,7 +58,15 @@ def browser_time_zone_name(user: User) -> str:
 
 def time_zone_of(user: User) -> tzinfo:
     """The zone to tell the person moments in."""
-    name = user.time_zone or browser_time_zone_name(user)
+    return _zone(user.time_zone or browser_time_zone_name(user))
+
+
+def browser_time_zone_of(user: User) -> tzinfo:
+    """The zone that pages tell the person moments in."""
+    return _zone(browser_time_zone_name(user))
+
+
+def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, OSError, ValueError):  # chosen where there was zone data that this machine lacks

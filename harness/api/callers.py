@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from typing import Any
 
@@ -10,6 +9,7 @@ from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.db import connections
+from django.http.cookie import parse_cookie
 
 from harness.accounts.bearer import bearer_token
 from harness.accounts.selectors import token_find
@@ -40,17 +40,11 @@ def claimed(scope: Scope) -> tuple[str | None, str | None]:
     for token in (bearer_token(value) for name, value in headers if name == b"authorization"):
         if token is not None:
             return token, None
-    for cookies in (_cookies(value) for name, value in headers if name == b"cookie"):
+    # As Django reads them, for whom one that is no cookie by the letter, of another program of this host, ends nothing.
+    for cookies in (parse_cookie(value) for name, value in headers if name == b"cookie"):
         if found := cookies.get(settings.SESSION_COOKIE_NAME):
-            return None, found.value
+            return None, found
     return None, None
-
-
-def _cookies(header: str) -> SimpleCookie:
-    try:
-        return SimpleCookie(header)
-    except CookieError:
-        return SimpleCookie()
 
 
 def _is_known(token: str | None, session: str | None) -> bool:

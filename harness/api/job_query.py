@@ -22,8 +22,8 @@ from worker.states import JobState
 
 _SORTS = ", ".join((*SORTS, *COMPUTED))
 _EXACT = (
-    *("task", "family", "owner", "dataset", "parent", "tag", "query", "metric_min", "metric_max", "since", "before"),
-    "deleted",
+    *("task", "family", "owner", "dataset", "parent", "tag", "query", "metric", "target", "metric_min", "metric_max"),
+    *("since", "before", "deleted"),
 )
 
 
@@ -46,6 +46,8 @@ class JobFilterQuery(Strict):
     parent: str = Field("", max_length=12, description="Id of the job they were cloned from.")
     tag: str = Field("", max_length=60)
     query: str = Field("", max_length=200, description="In name, notes, dataset's name; or an id.")
+    metric: str = Field("", max_length=40, description="Name of the metric that their best value is of.")
+    target: str = Field("", max_length=200, description="Column that they predict.")
     metric_min: float | None = Field(None, allow_inf_nan=False)
     metric_max: float | None = Field(None, allow_inf_nan=False)
     since: Moment | None = Field(None, description="Made then or later.")

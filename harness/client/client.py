@@ -234,21 +234,31 @@ class Client:
         `threshold`, `CLASS=P`: what is of that class with a probability of P or more is called by it, nothing else.
         Raises `WaitTimeout`.
         """
+        asked = self.prediction_ask(job_id, data, checkpoint=checkpoint, threshold=threshold)
+        return self.prediction_wait(job_id, asked["id"], timeout_s=timeout_s)
+
+    def prediction_ask(
+        self, job_id: str, data: Path | list[Json] | None = None, *, checkpoint: str = "", threshold: str = ""
+    ) -> Json:
+        """Send what `predict` sends, and return the prediction, which is made from then on."""
         place = f"/jobs/{segment(job_id)}/predictions"
         asked_with = _given({"checkpoint": checkpoint, "threshold": threshold})
         if isinstance(data, Path):
             with data.open("rb") as stream:
                 files = {"input": (data.name, stream)}
-                asked = self.transport.json("POST", place, files=files, data=asked_with)
-        else:
-            given = {"from_end": True} if data is None else {"records": data}
-            asked = self.send("POST", place, {**given, **asked_with})
+                sent: Json = self.transport.json("POST", place, files=files, data=asked_with)
+                return sent
+        given = {"from_end": True} if data is None else {"records": data}
+        asked: Json = self.send("POST", place, {**given, **asked_with})
+        return asked
+
+    def prediction_wait(self, job_id: str, prediction_id: str, *, timeout_s: float = 300.0) -> Json:
+        """Wait for a prediction and return it with its first rows. Raises `WaitTimeout`."""
+        place = f"/jobs/{segment(job_id)}/predictions/{segment(prediction_id)}"
         try:
-            return self._wait(
-                f"{place}/{segment(asked['id'])}", lambda body: body["state"] != "waiting", timeout_s, None
-            )
+            return self._wait(place, lambda body: body["state"] != "waiting", timeout_s, None)
         except WaitTimeout as error:
-            error.hint = f"It continues: `dlh predictions {job_id} {asked['id']}` has its answer later."
+            error.hint = f"It continues: `dlh predictions {job_id} {prediction_id}` has its answer later."
             raise
 
     def onnx_make(self, job_id: str, *, checkpoint: str = "", timeout_s: float = 900.0) -> Json:

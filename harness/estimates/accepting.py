@@ -30,6 +30,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
 from harness.jobs.spec_marks import spec_mark
 from harness.jobs.states import job_note
+from harness.moments import moment_words
 from harness.pool.turn import facts_change
 from scheduler.estimation.alone import tells_of
 from scheduler.estimation.values import Allocation, Estimate
@@ -62,8 +63,8 @@ def offer_accept(
     recommended one only such that run no longer. Without `promised` a line that may be late can be taken, too (None:
     the likeliest to be on time, where none is recommended).
     Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
-    promise; or devices, their calibration or the program changed since, then with a new offer: `details.offer`; or the
-    offer was priced anew since the person saw it).
+    promise; or devices, their calibration or the program changed since, or a draft's deadline passed, then with a new
+    offer: `details.offer`; or the offer was priced anew since the person saw it).
     """
     job = _job_of(user, offer)
     _seen_check(offer, seen_at)
@@ -182,12 +183,15 @@ def _lines_hint(count: int) -> str:
 
 
 def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
-    """Pass if devices, what is known of them and program are what they were when the offer was made.
+    """Pass if devices, what is known of them and program are what they were when the offer was made, and the deadline
+    that a draft would have is still to come.
 
     Raises `Conflict` with a new offer.
     """
     if offer.inspection is None or job_key(job) != offer.inspection.key:
         raise _stale(user, job, offer, "The program has changed since this offer was made.")
+    if job.state == JobState.DRAFT and offer.deadline_at is not None and offer.deadline_at <= timezone.now():
+        raise _stale(user, job, offer, f"The deadline of this offer, {moment_words(offer.deadline_at)}, has passed.")
     way = chosen.allocation
     names = [name for name, _ in way.parts] or [way.model_name]
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes, with_reserved=True), way):

@@ -36,6 +36,8 @@ def share_page(url: str) -> SharePage | None:
     """What is known of an address by its form alone; None: nothing speaks against it."""
     parts = urlsplit(url)
     host = (parts.hostname or "").removeprefix("www.")
+    if host == "github.com" and dict(parse_qsl(parts.query)).get("raw") in {"true", "1"}:
+        return None  # it leads on from there to the file
     for site, name, pattern, direct in _PATHS:
         if host == name and pattern.fullmatch(parts.path):
             found = urlunsplit(parts._replace(path=pattern.sub(direct, parts.path)))

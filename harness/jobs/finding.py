@@ -70,6 +70,10 @@ class JobFilters:
     tag: str = ""
     query: str = ""
     """In name, notes, dataset or id."""
+    metric: str = ""
+    """Name of the metric that the best value is of."""
+    target: str = ""
+    """Column that they learned to predict."""
     metric_min: float | None = None
     metric_max: float | None = None
     since: datetime | None = None
@@ -92,6 +96,8 @@ class JobFilters:
             "family": self.family,
             "owner__username": self.owner,
             "parent_id": self.parent,
+            "metric_name": self.metric,
+            "resolved__spec__data__target": self.target,
             "metric_best__gte": self.metric_min,
             "metric_best__lte": self.metric_max,
             "created_at__gte": self.since,

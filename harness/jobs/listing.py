@@ -9,6 +9,7 @@ from django.http import QueryDict
 
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get
+from harness.accounts.time_zone import browser_time_zone_of
 from harness.days import days_read
 from harness.errors import Invalid
 from harness.jobs.columns import DEFAULT, Column, columns_get
@@ -17,8 +18,8 @@ from harness.jobs.grouping import DEFAULT_FIGURE, Grouping, grouping_read
 
 DEFAULT_SORT = "-created"
 NAMES = (
-    *("q", "state", "task", "project", "owner", "dataset", "family", "tag", "metric_min", "metric_max"),
-    *("since", "until", "sort", "column", "group", "of"),
+    *("q", "state", "task", "project", "owner", "dataset", "family", "tag", "metric", "target", "metric_min"),
+    *("metric_max", "since", "until", "sort", "column", "group", "of"),
 )
 """Names in the address that say what a list shows; `page`, `view` and the group that is `open` do not."""
 _UNSAID = {"sort": [DEFAULT_SORT], "column": list(DEFAULT), "of": [DEFAULT_FIGURE]}
@@ -37,7 +38,7 @@ class Listing:
 def listing_read(given: QueryDict, *, user: User) -> Listing:
     """Out of an address. Raises `NotFound` for a project of others, `Invalid`."""
     slug = given.get("project", "")
-    since, before = days_read(given)
+    since, before = days_read(given, browser_time_zone_of(user))
     filters = JobFilters(
         project=project_get(user=user, slug=slug) if slug else None,
         states=tuple(state for state in given.getlist("state") if state),
@@ -47,6 +48,8 @@ def listing_read(given: QueryDict, *, user: User) -> Listing:
         dataset=given.get("dataset", ""),
         tag=given.get("tag", ""),
         query=given.get("q", "").strip(),
+        metric=given.get("metric", ""),
+        target=given.get("target", ""),
         metric_min=_number(given, "metric_min"),
         metric_max=_number(given, "metric_max"),
         since=since,

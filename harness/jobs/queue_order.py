@@ -51,7 +51,7 @@ def shown_order(job: Job) -> tuple[float, int, int, datetime, str]:
 
 def neighbours(waiting: Sequence[Job]) -> list[tuple[bool, bool]]:
     """For each job of the shown queue, whether it can be moved (before, behind) another one."""
-    groups = [group for _, group in _grouped(waiting)]
+    groups = [group for _, group in _grouped(waiting, pool_setting_get().policy)]
     return [
         (group != PROMISED and group in groups[:at], group != PROMISED and group in groups[at + 1 :])
         for at, group in enumerate(groups)
@@ -72,7 +72,8 @@ def shift_before(job: Job, to: str) -> Job | None:
 
     Raises `Conflict` where it is there already, `Invalid` for another word.
     """
-    peers = _peers(job, _waiting())
+    policy = pool_setting_get().policy
+    _, peers = _peers(job, _waiting(), policy)
     at = next(index for index, peer in enumerate(peers) if peer.pk == job.pk)
     targets = {"up": at - 1, "first": 0, "down": at + 2, "last": len(peers)}
     if to not in targets:
@@ -81,7 +82,7 @@ def shift_before(job: Job, to: str) -> Job | None:
     if at == (0 if forward else len(peers) - 1):
         raise Conflict(
             f"{job.name} is already the {'first' if forward else 'last'} of the jobs that it can be moved among.",
-            hint=_rule(),
+            hint=_rule(policy),
         )
     return peers[targets[to]] if targets[to] < len(peers) else None
 
@@ -110,19 +111,18 @@ def job_reorder(*, user: User, job: Job, before: Job | None) -> Job:
 
 def places_after(job: Job, before: Job | None) -> dict[str, Place]:
     """Priority and rank that `job_reorder` gives jobs, by id; none where nothing moves. Raises `Conflict`."""
-    waiting = _waiting()
-    peers = _peers(job, waiting)
+    waiting, policy = _waiting(), pool_setting_get().policy
+    group, peers = _peers(job, waiting, policy)
     if before is not None and before.pk == job.pk:
         return {}
     ahead = next((peer for peer in peers if before is not None and peer.pk == before.pk), None)
     if before is not None and ahead is None:
-        raise _out_of_reach(job, before, waiting)
+        raise _out_of_reach(job, before, waiting, policy)
     moved = next(peer for peer in peers if peer.pk == job.pk)
     priority = _priority_there(moved, ahead, peers)
     level = [peer for peer in peers if peer.priority == priority and peer.pk != job.pk]
     level.insert(level.index(ahead) if ahead in level else len(level), moved)
-    ((_, group),) = _grouped([moved])
-    ranks = _ranks(level, group, pool_setting_get().policy)
+    ranks = _ranks(level, group, policy)
     return {row.pk: Place(priority=priority, rank=rank) for row, rank in zip(level, ranks, strict=True)}
 
 
@@ -142,23 +142,24 @@ def _waiting() -> list[Job]:
     return sorted(with_saved_step(rows), key=shown_order)
 
 
-def _peers(job: Job, waiting: Sequence[Job]) -> list[Job]:
-    """Jobs that an admin's order arranges together with this one, itself among them, as they are shown."""
-    grouped = _grouped(waiting)
+def _peers(job: Job, waiting: Sequence[Job], policy: str) -> tuple[Hashable, list[Job]]:
+    """What a job shares with the jobs that an admin's order arranges it among, and these jobs, itself among them, as
+    they are shown."""
+    grouped = _grouped(waiting, policy)
     mine = next((group for other, group in grouped if other.pk == job.pk), None)
     if mine is None:
         raise Conflict("This job is not waiting.", hint=_AGAIN)
     if mine == PROMISED:
         served = "it is served by its deadline, in no other order."
-        if pool_setting_get().policy != Policy.DEADLINE_ENERGY:
+        if policy != Policy.DEADLINE_ENERGY:
             served = "whoever came after the promise stands behind it, and nobody else."
         raise Conflict(f"{job.name} has a promised finish: {served}")
-    return [other for other, group in grouped if group == mine]
+    return mine, [other for other, group in grouped if group == mine]
 
 
-def _grouped(waiting: Iterable[Job]) -> list[tuple[Job, Hashable]]:
+def _grouped(waiting: Iterable[Job], policy: str) -> list[tuple[Job, Hashable]]:
     """Each job with what it shares with those that an admin's order arranges it among."""
-    policy, now = pool_setting_get().policy, timezone.now()
+    now = timezone.now()
     there = devices_there() if policy == Policy.DEADLINE_ENERGY else frozenset()
     return [(job, _group(job, policy, now, there)) for job in waiting]
 
@@ -193,18 +194,18 @@ def deadline_can_be_kept(job: Job, now: datetime, there: Set[DeviceKey]) -> bool
     return now.timestamp() + least_s <= job.deadline_at.timestamp()
 
 
-def _out_of_reach(job: Job, before: Job, waiting: Sequence[Job]) -> Conflict:
+def _out_of_reach(job: Job, before: Job, waiting: Sequence[Job], policy: str) -> Conflict:
     if all(other.pk != before.pk for other in waiting):
         return Conflict("One of the jobs is no longer waiting.", hint=_AGAIN)
-    return Conflict(f"{job.name} cannot be moved before {before.name}.", hint=_rule())
+    return Conflict(f"{job.name} cannot be moved before {before.name}.", hint=_rule(policy))
 
 
-def _rule() -> str:
+def _rule(policy: str) -> str:
     """Which jobs go before others whatever an admin does."""
     overdue = "Jobs that have waited for more than a day go before all others, promised ones before whoever came later"
-    if pool_setting_get().policy == Policy.DEADLINE_ENERGY:
+    if policy == Policy.DEADLINE_ENERGY:
         return "Promised jobs go first, then what has waited for more than a day, then deadlines that can be kept."
-    if pool_setting_get().policy == Policy.FAIR_SHARE:
+    if policy == Policy.FAIR_SHARE:
         return f"{overdue}, and projects take turns: a job can be moved among those of its own project."
     return f"{overdue}."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import smtplib
 import ssl
+from typing import Any
 
 from django.core.mail import EmailMessage, get_connection
 
@@ -11,13 +12,17 @@ from harness.env_smtp import Security, SmtpSettings
 from harness.notify.trouble import DeliveryRefused, DeliveryTrouble
 
 WAIT_S = 10
+"""For each answer before the message is handed over."""
+TAKEN_S = 45
+"""For each answer to the message itself: a server that searches it for harm is slow to say that it has taken it, and
+who gives up before sends it twice."""
 _REFUSED = 500
 """From here on a mail server's answer is final (RFC 5321)."""
 
 
 def mail_send(smtp: SmtpSettings, *, to: str, subject: str, text: str, message_id: str) -> None:
     """Send once. Raises `DeliveryRefused` where it is of no use to try again, `DeliveryTrouble` where it may be."""
-    connection = get_connection(
+    connection: Any = get_connection(
         "django.core.mail.backends.smtp.EmailBackend",
         host=smtp.host,
         port=smtp.port,
@@ -30,7 +35,9 @@ def mail_send(smtp: SmtpSettings, *, to: str, subject: str, text: str, message_i
     headers = {"Message-ID": message_id, "Auto-Submitted": "auto-generated"}
     message = EmailMessage(subject, text, smtp.sender, [to], connection=connection, headers=headers)
     try:
-        message.send()
+        with connection:
+            connection.connection.sock.settimeout(TAKEN_S)
+            message.send()
     except smtplib.SMTPRecipientsRefused as error:
         code = max((int(answer[0]) for answer in error.recipients.values()), default=0)
         raise _told(code, "the address") from error

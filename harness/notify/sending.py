@@ -31,7 +31,7 @@ RETRY_AFTER_S = (30, 120, 600, 3600)
 """After the first try, the second, ...; then it is given up."""
 TOO_LATE = timedelta(hours=24)
 """Nobody wants to be told any more, by a restored backup least of all."""
-INTERRUPTED_AFTER = timedelta(minutes=3)
+INTERRUPTED_AFTER = timedelta(minutes=5)
 """Longer than any try takes."""
 KEPT = timedelta(days=30)
 _log = logging.getLogger(__name__)

@@ -108,7 +108,11 @@ class TimeZoneForm(Tabler):
 class ProjectForm(Tabler):
     """A new project."""
 
-    name = forms.CharField(max_length=120, label="Name of the project")
+    name = forms.CharField(
+        max_length=120,
+        label="Name of the project",
+        error_messages=dict.fromkeys(("required", "max_length"), "A project needs a name of at most 120 characters."),
+    )
 
 
 class MemberForm(Tabler):

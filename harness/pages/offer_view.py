@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
+from django.utils import timezone
 
 from codegen.spec import MODE_WORDS
 from harness.estimates.earliest import earliest_deadline
@@ -105,6 +106,7 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "probe": probe,
         "may_try": priced is not None and _may_try(offer, priced),
         "may_take": any(line.takeable for line in lines),
+        "deadline_passed": offer.deadline_at is not None and offer.deadline_at <= timezone.now(),
         "earliest_at": _earliest_to_ask(job, offer, priced) if priced else None,
         "lines": lines,
         "chart": offer_chart(job, offer, priced) if priced else None,

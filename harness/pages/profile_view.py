@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from codegen.profile.naming import are_labels
@@ -47,8 +47,10 @@ def finding_groups(findings: Iterable[Finding]) -> list[tuple[Finding, list[Find
     ]
 
 
-def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict[str, Any]]:
-    """Each column with its share of missing values and its warnings counted."""
+def column_rows(
+    profile: DatasetProfile, overrides: dict[str, str], sent: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Each column with its share of missing values and its warnings counted; `sent`: a form of its types, refused."""
     found: dict[str, int] = {}
     notes: dict[str, int] = {}
     for finding in profile.warnings:
@@ -60,6 +62,7 @@ def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict
             "profile": column,
             "missing_share": column.missing / profile.rows if profile.rows else 0.0,
             "overridden": column.name in overrides,
+            "type": (sent or {}).get(f"type:{column.name}", column.type),
             "type_words": _type_words(column.type),
             "guessed": _type_words(column.guessed_type).lower(),
             "is_plain": column.reason == PLAIN_NUMBERS,

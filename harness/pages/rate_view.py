@@ -12,6 +12,7 @@ from harness.pages.charts import chart_card
 from harness.rates.models import RateTest
 from harness.rates.selectors import (
     CURVE_COLUMNS,
+    job_rate,
     rate_curve,
     rate_found,
     rate_names,
@@ -31,8 +32,8 @@ _WORDS = {
     "valley": ("Valley", "middle of the longest fall of the averaged loss, as fastai reads it"),
     "steepest": ("Steepest", "where the averaged loss falls fastest, as fastai reads it"),
     "minimum_tenth": ("Minimum / 10", "a tenth of the rate with the smallest loss"),
-    "linear": ("Linear rule", "the family's rate times batch over its usual batch"),
-    "sqrt": ("Square-root rule", "the family's rate times the root of batch over its usual batch"),
+    "linear": ("Linear rule", "the family's rate times batch over its usual batch, eightfold at most"),
+    "sqrt": ("Square-root rule", "the family's rate times the root of batch over its usual batch, eightfold at most"),
 }
 _DRAWN = ("trials", "centre", "valley", "steepest", "minimum_tenth", "linear", "sqrt")
 _SCORES = {"accuracy": "training accuracy", "r2": "training R²"}
@@ -61,24 +62,25 @@ def rates_context(job: Job, test: RateTest | None = None) -> dict[str, Any]:
         "test": test,
         "percent": round(100 * test.progress),
         "found": found,
-        "rates": _rates(test, found) if found else [],
+        "rates": _rates(test, found, job_rate(job)[0]) if found else [],
         "best": rate_names(test).get("best"),
         "trials": rate_trials(test),
         "trial_rows": _trial_rows(test),
-        "rate_chart": _chart(job, test, found) if rows else None,
+        "rate_chart": _chart(job, test, found) if any(row[1] is not None for row in rows) else None,
         "is_current": test.state == "waiting" or rate_test_is_current(test, job),
         "usable": job.state == JobState.DRAFT and not job.deleted_at,
         "rules": test.rules,
     }
 
 
-def _rates(test: RateTest, found: RateRange) -> list[ShownRate]:
+def _rates(test: RateTest, found: RateRange, in_spec: float | None) -> list[ShownRate]:
+    """`in_spec`: the rate that the job's spec has now; a person may have changed it since one was taken from here."""
     names = rate_names(test)
     return [
         ShownRate(
             name=name, title=title, what=what, rate=float(f"{names[name]:.3g}"),
             inside=found.low <= names[name] <= found.high,
-            used=test.used_rate == float(f"{names[name]:.3g}"),
+            used=test.used_rate == in_spec == float(f"{names[name]:.3g}"),
         )
         for name, (title, what) in _WORDS.items()
         if name in names

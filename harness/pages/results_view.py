@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from typing import Any
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
@@ -52,7 +53,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "results": body,
         "metric": dict_of(body.get("metric")),
-        "best_first": "-test" if larger_is_better(job.metric_name) else "test",
+        "others": _others(job),
         "split": _text(body.get("split")),
         "notes": _sentences(body.get("notes")),
         "ranges": _text(dict_of(body.get("ranges")).get("said")),
@@ -69,6 +70,18 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
         "curves": curves_source(job),
         "world_size": (attempt := job.attempts.order_by("-number").first()) and len(width_of(attempt)),
     }
+
+
+def _others(job: Job) -> str:
+    """Address of the jobs that can be compared with it, the best first: the same data, target and metric."""
+    target = dict_of(dict_of(job.resolved.get("spec")).get("data")).get("target")
+    alike = {
+        "dataset": job.dataset_id,
+        "target": "" if target == "auto" or job.task == Task.IMAGE_CLASSIFICATION else target,
+        "metric": job.metric_name,
+        "sort": "-test" if larger_is_better(job.metric_name) else "test",
+    }
+    return f"{reverse('job_list')}?{urlencode({name: value for name, value in alike.items() if value})}"
 
 
 def _advice(job: Job, metrics: dict[str, dict[str, Any]], body: dict[str, Any]) -> list[str]:

@@ -42,11 +42,13 @@ class SignInForm(AuthenticationForm):
             signin_failed(name=name, address=address)
             raise
         user = self.get_user()
-        if isinstance(user, User) and not may_use_password(user, settings.OIDC):
+        if not isinstance(user, User):
+            return cleaned  # name or password is missing: nobody was let in, and no guess is forgotten
+        if not may_use_password(user, settings.OIDC):
             # In the words of a wrong password: the page tells everybody alike to take the other way.
             signin_failed(name=name, address=address)
             raise self.get_invalid_login_error()
-        if not (isinstance(user, User) and second_factor_get(user)):  # else after the code, or guesses start anew
+        if not second_factor_get(user):  # else after the code, or guesses start anew
             signin_succeeded(name=name, address=address)
         return cleaned
 

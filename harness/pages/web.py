@@ -44,6 +44,28 @@ def page(*methods: str) -> Callable[[View], View]:
     return mark
 
 
+def form_page(shown_on: str, look: Callable[..., object] | None = None, **fixed: str) -> Callable[[View], View]:
+    """Mark a view that takes a form and may answer with a whole page, such as the form as it was refused. That page
+    stands at the form's own address: loaded anew, or opened by its link, it leads to the page that the form is on.
+
+    `look`: what has to be there and seen for that page, by the arguments that both addresses have; `fixed`: its others.
+    """
+
+    def mark(view: View) -> View:
+        @wraps(view)
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method == "POST":
+                return view(request, *args, **kwargs)
+            if look is not None:
+                look(user=person(request), **kwargs)
+            to = reverse(shown_on, kwargs={**(kwargs if look is not None else {}), **fixed})
+            return redirect(with_query(request, to))
+
+        return page("GET", "HEAD", "POST")(answer)
+
+    return mark
+
+
 def _for_signed_in(view: View) -> View:
     """Like `login_required`; after the session has ended a part of a page loads the page anew instead: the way to sign
     in would else be drawn inside that part. A form that is sent then leads back to its page: its own address may show
@@ -86,6 +108,11 @@ def number_read(text: str, digits_max: int = 6) -> int | None:
 def page_number(request: HttpRequest, key: str = "page") -> int:
     """Which page of a list the address asks for; the first one for what is no page. `key`: of a page's second list."""
     return number_read(request.GET.get(key, "")) or 1
+
+
+def with_query(request: HttpRequest, to: str) -> str:
+    """The address with what the request's own says besides: which page of a list, by which filter."""
+    return to + (f"?{request.GET.urlencode()}" if request.GET else "")
 
 
 def next_address(request: HttpRequest) -> str:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 
 from harness.broker import client
+from harness.errors import Unavailable
 from harness.pool.models import Node
 from harness.pool.terms import broker_user
 from worker.events import CONTROL_STREAM, job_stream, lease_key
@@ -86,10 +87,20 @@ def broker_user_renew(name: str, digest: str) -> bool:
     """Make the node's user with a new password, as `broker_user_set`, and cut off who signed in with the one before.
 
     A broker lets connections that are open live on: another machine, or a thief, would go on taking the node's jobs.
-    Raises `redis.RedisError` where it does not answer.
+    Raises `redis.RedisError` where it does not answer, or takes our own login no more.
     """
     broker_user_remove(name)
     return broker_user_set(name, digest)
+
+
+def broker_trouble(error: redis.RedisError) -> Unavailable:
+    """Why `broker_user_renew` failed: waiting helps where there is no answer, but against no wrong password."""
+    if isinstance(error, redis.AuthenticationError):
+        return Unavailable(
+            "The portal's broker refuses the portal's own user or password.",
+            hint="Give DLH_REDIS_URL the user and the password that the broker knows, and start the portal again.",
+        )
+    return Unavailable("The portal's broker does not answer.", hint="Try again in a moment.")
 
 
 def broker_users_restore() -> int:

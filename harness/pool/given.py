@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from harness.accounts.audit import audit_write
 from harness.broker import publish_pool
-from harness.errors import Conflict, Invalid, Unavailable
-from harness.pool.broker_users import broker_user_renew
+from harness.errors import Conflict, Invalid
+from harness.pool.broker_users import broker_trouble, broker_user_renew
 from harness.pool.models import JoinToken, Node
 from harness.pool.terms import NODE_NAME, SECRET, digest_of
 
@@ -24,7 +24,7 @@ from harness.pool.terms import NODE_NAME, SECRET, digest_of
 def node_secret_give(*, name: str, secret: str) -> bool:
     """Let the node `name` in by this secret; of it the SHA-256 is kept. True where it is new. Idempotent.
 
-    Raises `Invalid`, `Conflict` (another node has it), `Unavailable` (the broker does not answer).
+    Raises `Invalid`, `Conflict` (another node has it), `Unavailable` (the broker does not answer, or refuses us).
     """
     if not NODE_NAME.fullmatch(name):
         raise Invalid(f"{name} is not a valid node name: use lower-case letters, digits and hyphens.", field="name")
@@ -42,7 +42,7 @@ def node_secret_give(*, name: str, secret: str) -> bool:
         try:
             broker_user_renew(name, digest)
         except redis.RedisError as error:
-            raise Unavailable("The broker does not answer.", hint="Try again in a moment.") from error
+            raise broker_trouble(error) from error
     publish_pool("node", {"node": name, "state": node.state})
     return True
 

@@ -22,9 +22,9 @@ from harness.accounts.access import is_admin, require_admin
 from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool
-from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.moments import moment_words
-from harness.pool.broker_users import broker_user_renew
+from harness.pool.broker_users import broker_trouble, broker_user_renew
 from harness.pool.models import JoinToken, NetworkEncryption, Node
 from harness.pool.networks import encryption_problem, is_loopback
 from harness.pool.services import is_heard, pool_setting_get
@@ -126,7 +126,7 @@ def node_join(request: JoinRequest, *, caller: str) -> JoinAnswer:
         try:
             own = broker_user_renew(token.node.name, digest)
         except redis.RedisError as error:
-            raise Unavailable("The portal's broker does not answer.", hint="Try again in a moment.") from error
+            raise broker_trouble(error) from error
     publish_pool("node", {"node": token.node.name, "state": token.node.state})
     return JoinAnswer(
         node=token.node.name,

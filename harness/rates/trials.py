@@ -14,16 +14,13 @@ from typing import Any
 from harness.plain import plain
 from harness.rates.keys import run_setting
 from scheduler.rates.record import RateUnclear
-from scheduler.rates.trials import TrialsRecord, trial_choice, trials_s, trials_scale
+from scheduler.rates.trials import LIMITS_S, TrialsRecord, trial_choice, trials_left_out, trials_s, trials_scale
 from worker.rate_search import most_share
 
 WISHES = ("auto", "always", "never")
-LIMITS_S = {"auto": 60.0, "always": 900.0, "never": 0.0}
-"""What all trials may take, as foretold by the steps of the range test."""
 SLACK = 2.0
 """Foretold times may be wrong by so much before trials are cut short."""
 SPARE_S = 30.0
-TOO_LONG = "They would take too long on this device."
 
 
 def trials_most_s(wish: str) -> float:
@@ -36,15 +33,13 @@ def trials_plan(wish: str, run_s: Any, files: Mapping[str, str]) -> dict[str, An
     """`RateTest.trials` at the end of the range test, with state `waiting` or `none`."""
     known = run_s if isinstance(run_s, float) and run_s > 0 else 0.0
     plan: dict[str, Any] = {"state": "none", "run_s": known, "most_share": most_share(), "setting": run_setting(files)}
-    limit_s = LIMITS_S.get(wish, 0.0)
-    scale = trials_scale(known, limit_s)
+    scale = trials_scale(known, LIMITS_S.get(wish, 0.0))
     if wish == "never":
-        return {**plan, "why": "They were not asked for."}
+        return {**plan, "why": trials_left_out(wish, known)}
     if not known:
         return {**plan, "why": "The node did not tell how long the run would take."}
     if not scale:
-        why = "They would take longer than tests do by themselves: ask for them." if wish == "auto" else TOO_LONG
-        return {**plan, "why": why, "expected_s": trials_s(known, 1.0)}
+        return {**plan, "why": trials_left_out(wish, known), "expected_s": trials_s(known, 1.0)}
     expected_s = trials_s(known, scale)
     budget_s = SPARE_S + SLACK * expected_s
     most = scale * most_share()

@@ -41,6 +41,8 @@ FLAT_NOISES = 3.0
 """A fall of the smoothed loss below so many times its noise is none."""
 FLAT_SHARE = 0.01
 """Nor is one below this share of the loss."""
+RISEN_SHARE = 0.5
+"""Of the start, by which the loss is above it at the end where it has only risen."""
 DIVERGED_SHARE = 0.25
 """Of the fall, by which the loss is above its start when it has diverged."""
 BEGIN_SHARE = 0.1
@@ -107,10 +109,10 @@ class RateRange:
 
 def rate_range(record: RangeRecord) -> RateRange:
     """The interval and the centre. Raises `RateUnclear` where the curve says nothing."""
-    rates, raw, raw_score = joined(record)
+    tried, raw, raw_score = joined(record)
     usable = _finite_length(raw)
-    _check_length(rates[:usable], usable, len(rates))
-    rates, raw, raw_score = rates[:usable], raw[:usable], raw_score[:usable]
+    rates, raw, raw_score = tried[:usable], raw[:usable], raw_score[:usable]
+    _check_length(rates, raw, len(tried), len(record.rates))
     loss = smooth(raw)
     start, lowest = _start_level(raw), int(np.argmin(loss))
     fall = start - float(loss[lowest])
@@ -120,14 +122,15 @@ def rate_range(record: RangeRecord) -> RateRange:
     fit = polynomial_fit(x[:stop], np.minimum(raw[:stop], start + DIVERGED_SHARE * fall))
     score = smooth(raw_score) if np.isfinite(raw_score).all() else np.zeros(0)
     law, law_of = _law(x, score, loss, lowest)
-    low_x, high_x, notes = _ends(x, stop, fit, law, start)
+    diverged_at = float(tried[stop]) if stop < len(tried) else None
+    low_x, high_x, notes = _ends(x, stop, fit, law, start, diverged_at=diverged_at)
     centre_x = low_x + CENTRE_SHARE * (high_x - low_x)
     return RateRange(
         low=10**low_x, high=10**high_x, centre=10**centre_x,
         rates=tuple(map(float, rates)), loss=tuple(map(float, loss)), score=tuple(map(float, score)),
         loss_fit=fit, log_fit=law, log_fit_of=law_of if law else "",
         marks={"valley": valley(rates, raw), "steepest": steepest(rates, raw), "minimum_tenth": rates[lowest] / 10.0},
-        diverged_at=float(rates[stop]) if stop < len(rates) else None, notes=notes,
+        diverged_at=diverged_at, notes=notes,
     )  # fmt: skip
 
 
@@ -137,7 +140,9 @@ def _finite_length(raw: Values) -> int:
     return int(bad[0]) if bad.size else len(raw)
 
 
-def _check_length(rates: Values, usable: int, made: int) -> None:
+def _check_length(rates: Values, raw: Values, made: int, planned: int) -> None:
+    """Pass for enough steps, of `made`, which may be fewer than were `planned`: a sweep ends when its loss has left."""
+    usable = len(rates)
     if usable >= LEAST_POINTS and math.log10(rates[-1] / rates[0]) >= LEAST_DECADES:
         return
     if usable < made:
@@ -145,6 +150,12 @@ def _check_length(rates: Values, usable: int, made: int) -> None:
             "diverges_at_once",
             f"The loss is not a finite number from step {usable + 1} of {made} on, so nothing can be concluded.",
             "Start at a smaller rate, and look for values in the data that are not numbers.",
+        )
+    if made < planned and _has_risen(raw, float(raw[-3:].max(initial=-math.inf))):
+        raise RateUnclear(
+            "diverges_at_once",
+            f"The loss has left for good after {made} of {planned} steps, too few to fit a curve.",
+            "Start at a smaller rate, or normalise the inputs of the model.",
         )
     raise RateUnclear(
         "too_few_points",
@@ -158,12 +169,17 @@ def _start_level(raw: Values) -> float:
     return float(np.median(raw[: max(3, round(len(raw) * START_SHARE))]))
 
 
+def _has_risen(raw: Values, last: float) -> bool:
+    """Whether the loss is far above its start at the end."""
+    return len(raw) > 0 and last > (start := _start_level(raw)) + RISEN_SHARE * abs(start)
+
+
 def _check_fall(raw: Values, loss: Values, start: float, fall: float, lowest: int) -> None:
     noise = float(np.median(np.abs(raw - loss))) * 1.4826 / math.sqrt(3.0)
     scale = float(np.abs(loss).max())
     if fall > max(FLAT_NOISES * noise, FLAT_SHARE * abs(start)) and fall > 1e-9 * scale and lowest >= 3:
         return
-    if float(loss[-1]) > start + 0.5 * abs(start) and float(loss[-1]) > start + FLAT_NOISES * noise:
+    if _has_risen(raw, float(loss[-1])) and float(loss[-1]) > start + FLAT_NOISES * noise:
         raise RateUnclear(
             "diverges_at_once",
             "The loss only rises: no rate that was tried makes it smaller.",
@@ -197,7 +213,7 @@ def _law(x: Values, score: Values, loss: Values, lowest: int) -> tuple[LogFit | 
 
 
 def _ends(
-    x: Values, stop: int, fit: PolynomialFit, law: LogFit | None, start: float
+    x: Values, stop: int, fit: PolynomialFit, law: LogFit | None, start: float, *, diverged_at: float | None
 ) -> tuple[float, float, tuple[str, ...]]:
     grid = np.linspace(x[0], x[stop - 1], GRID)
     curve = fit.at(grid)
@@ -210,7 +226,9 @@ def _ends(
     notes = []
     if law is not None and law.start_x < high_x:
         low_x = 0.5 * (low_x + max(law.start_x, float(x[0])))
-    if stop == len(x) and lowest == GRID - 1:
+    if stop == len(x) and diverged_at is not None:
+        notes.append(f"At {diverged_at:.2g} the loss is no finite number any more: larger rates cannot be used.")
+    elif stop == len(x) and lowest == GRID - 1:
         notes.append("The loss still falls at the largest rate that was tried: larger ones may be better.")
     if high_x - low_x < 1e-6:
         high_x = low_x + float(x[1] - x[0])

@@ -16,11 +16,18 @@ from typing import Any
 from scheduler.rates.record import RateUnclear
 from worker.rate_search import HIGHEST, LOWEST, Trial, best_of, most_share
 
-__all__ = ["RateUnclear", "TrialChoice", "TrialsRecord", "most_share", "trial_choice", "trials_s", "trials_scale"]
+__all__ = [
+    "RateUnclear", "TrialChoice", "TrialsRecord", "most_share", "trial_choice", "trials_left_out", "trials_s",
+    "trials_scale",
+]  # fmt: skip
 
 LEAST_SCALE = 0.5
 """Trials that are shortened by more say too little of the run."""
 MOST_TRIALS = 40
+LIMITS_S = {"auto": 60.0, "always": 900.0, "never": 0.0}
+"""What all trials may take by what was wished, as foretold by the steps of the range test."""
+ASK = "They would take longer than tests do by themselves: ask for them."
+TOO_LONG = "They would take too long on this device."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +86,15 @@ def trials_scale(run_s: float, limit_s: float) -> float:
         return 0.0
     scale = min(1.0, limit_s / (run_s * most_share()))
     return scale if scale >= LEAST_SCALE else 0.0
+
+
+def trials_left_out(wish: str, run_s: float) -> str:
+    """Why trials of a run of so many seconds are not made, in a sentence; empty: they are."""
+    if trials_scale(run_s, LIMITS_S[wish]):
+        return ""
+    if wish == "never":
+        return "They were not asked for."
+    return ASK if wish == "auto" and trials_scale(run_s, LIMITS_S["always"]) else TOO_LONG
 
 
 def trials_s(run_s: float, scale: float) -> float:

@@ -61,6 +61,7 @@ class Metrics:
     """Submission to first start, over jobs that started."""
     wait_p99_s: float
     makespan_s: float
+    """First submission to last finish; 0: none finished."""
     utilisation: float
     """Device-seconds held / device-seconds that there were."""
     device_hours: float
@@ -108,7 +109,7 @@ def measure(replay: Replay) -> Metrics:
         jct_p99_s=_quantile(jct, 0.99),
         wait_mean_s=everybody.wait_mean_s,
         wait_p99_s=everybody.wait_p99_s,
-        makespan_s=span_s,
+        makespan_s=max((end_s - replay.start_s for end_s in _ends_s(outcomes)), default=0.0),
         utilisation=3600 * everybody.device_hours / (replay.devices * span_s) if span_s else 0.0,
         device_hours=everybody.device_hours,
         energy_kwh=energy_j / J_PER_KWH,
@@ -169,6 +170,10 @@ def _quota_words(quota: Quota) -> str:
         for kind, devices in quota.devices.items()
     )
     return ", ".join(limits)
+
+
+def _ends_s(outcomes: Sequence[Outcome]) -> list[float]:
+    return [outcome.finished_s for outcome in outcomes if outcome.finished_s is not None]
 
 
 def _jct_s(outcomes: Sequence[Outcome]) -> list[float]:

@@ -109,6 +109,8 @@ class SimPool:
             kind = "cpu" if model.lower() == "cpu" else "cuda"
             named = found["model"] is not None and kind != "cpu"
             nodes, each = int(found["nodes"]), int(found["each"])
+            if not nodes * each:
+                raise ValueError(f"{piece.strip()!r} of the pool has no devices: write at least 1 of each, such as 1x8")
             parts.append(Part(nodes=nodes, each=each, kind=kind, model=model, named=named))
         return SimPool(parts, spans_nodes=spans_nodes)
 

@@ -187,17 +187,20 @@ def _slack_h(replay: Replay) -> list[float]:
 
 
 def _shares(name: str, values: Sequence[float]) -> Line:
-    """The distribution: for each quantile its value."""
+    """The distribution: for each quantile its value. Without values the line has no point."""
+    if not values:
+        return Line(name, np.zeros(0), np.zeros(0))
     share = np.linspace(0, 1, min(POINTS, max(2, len(values))))
-    return Line(name, np.quantile(np.array(values), share) if values else np.zeros_like(share), share)
+    return Line(name, np.quantile(np.array(values), share), share)
 
 
 def plot(title: str, lines: Sequence[Line], x_name: str, y_name: str, *, logarithmic: bool = False) -> str:
     """Curves with axes and a legend, told apart by colour and dashes."""
     scaled = [Line(line.name, _log(line.x) if logarithmic else line.x, line.y) for line in lines]
-    low = min((float(line.x.min()) for line in scaled), default=0.0)
-    high = max((float(line.x.max()) for line in scaled), default=1.0)
-    top = max((float(line.y.max()) for line in scaled), default=1.0) or 1.0
+    drawn = [line for line in scaled if len(line.x)]
+    low = min((float(line.x.min()) for line in drawn), default=0.0)
+    high = max((float(line.x.max()) for line in drawn), default=1.0)
+    top = max((float(line.y.max()) for line in drawn), default=1.0) or 1.0
     high = high if high > low else low + 1.0
 
     def x_of(value: float) -> float:
@@ -207,11 +210,12 @@ def plot(title: str, lines: Sequence[Line], x_name: str, y_name: str, *, logarit
         return HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM)
 
     parts = [_axes(low, high, top, x_of, y_of, x_name, y_name, logarithmic)]
+    key_width = min(170, (WIDTH - LEFT - RIGHT) // max(1, len(scaled)))
     for number, line in enumerate(scaled):
         points = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in zip(line.x, line.y, strict=True))
         style = f'stroke="{COLOURS[number % len(COLOURS)]}" stroke-dasharray="{DASHES[number % len(DASHES)]}"'
         parts.append(f'<polyline points="{points}" fill="none" stroke-width="1.6" {style}/>')
-        at = LEFT + 10 + number * 170
+        at = LEFT + 10 + number * key_width
         parts.append(f'<line x1="{at}" y1="{TOP - 16}" x2="{at + 26}" y2="{TOP - 16}" stroke-width="2" {style}/>')
         parts.append(f'<text x="{at + 32}" y="{TOP - 12}">{escape(line.name)}</text>')
     svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'

@@ -32,7 +32,7 @@ class Stretch:
         times.append(now_s)
         for number in range(_LENGTHS):
             since_s, first = now_s - self._length_s(number), self._first[number]
-            while times[first] <= since_s:
+            while first < len(times) - 1 and times[first] <= since_s:  # a slot may be too short to tell from now
                 first += 1
             self._first[number] = first
             self._most[number] = max(self._most[number], len(times) - first)

@@ -59,7 +59,11 @@ class Tables:
 
 
 def _table(path: Path) -> dict[int, dict[int, float]]:
-    rows = list(csv.reader(io.StringIO(read_text(path))))
+    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise TraceError(f"{path.name}, row {reader.line_num}: not CSV: {error}") from error
     if not rows or len(rows[0]) < 2:
         raise TraceError(f"{path.name}, row 1: expected global_batch_size and device counts")
     widths = [

@@ -39,6 +39,7 @@ def test_a_mail_server_is_used_with_tls_unless_it_is_said_otherwise(given):
         ({"DLH_SMTP_PORT": "0"}, "DLH_SMTP_PORT"),
         ({"DLH_SMTP_USER": "u"}, "DLH_SMTP_PASSWORD"),
         ({"DLH_SMTP_PASSWORD": "p"}, "DLH_SMTP_USER"),
+        ({"DLH_SMTP_USER": "u", "DLH_SMTP_PASSWORD": "schlüssel"}, "ASCII"),
     ],
 )
 def test_what_cannot_work_is_named(given, wrong, named):

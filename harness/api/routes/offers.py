@@ -101,9 +101,10 @@ def offer_accept(
 ) -> dict[str, Any]:
     """Put the line's devices, mode and deadline into the job's spec; with `submit` queue it.
 
-    Devices that have left the pool meanwhile or that a calibration has measured since, or a program that was changed,
-    answer 409 `offer_stale` with the id of a new offer in `details.offer`: nothing is ever replaced silently. So does,
-    with its own id, an offer that was priced anew since `made_at`: its lines may stand in another order.
+    Devices that have left the pool meanwhile or that a calibration has measured since, a program that was changed, or a
+    draft's deadline that has passed, answer 409 `offer_stale` with the id of a new offer in `details.offer`: nothing is
+    ever replaced silently. So does, with its own id, an offer that was priced anew since `made_at`: its lines may stand
+    in another order.
     """
     user, body = person(request), body or AcceptIn.model_validate({})
     offer = selectors.offer_get(user=user, offer_id=offer_id)

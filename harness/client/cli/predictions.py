@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +12,20 @@ from typing import Annotated
 import typer
 
 from harness.client.cli.common import JobArgument, open_client
-from harness.client.cli.output import JsonFlag, code_of, console, error_print, json_print, notes, table_print, when
+from harness.client.cli.output import (
+    ExitCode,
+    JsonFlag,
+    code_of,
+    console,
+    error_print,
+    json_print,
+    notes,
+    table_print,
+    when,
+)
 from harness.client.client import Client, Json
 from harness.client.download import download
-from harness.client.errors import ApiError, BadInput, ClientError
+from harness.client.errors import ApiError, BadInput, ClientError, Unreachable
 from harness.client.transport import Transport, segment
 
 _COLUMNS = ("Prediction", "Input", "Checkpoint", "Made", "State", "Rows")
@@ -55,9 +67,28 @@ def predict(
     if out:
         answer_name_check(out, file)
     with open_client(context) as client:
-        found = client.predict(job, file, checkpoint=checkpoint, threshold=threshold)
-        _answer_bring(client, job, found, out, file, as_json=as_json)
+        asked = client.prediction_ask(job, file, checkpoint=checkpoint, threshold=threshold)
+        with _named(job, asked["id"]):
+            found = client.prediction_wait(job, asked["id"])
+            _answer_bring(client, job, found, out, file, as_json=as_json)
     _answer_end(found, out, as_json=as_json)
+
+
+@contextmanager
+def _named(job: str, prediction: str) -> Iterator[None]:
+    """Ctrl-C, or a portal that is gone, ends the waiting alone: the same command once more would make a second
+    prediction, so it is told how this one is seen. Raises `Unreachable` that says so."""
+    see = f"`dlh predictions {job} {prediction}` has its answer"
+    try:
+        yield
+    except KeyboardInterrupt:
+        told = f"Interrupted. The prediction goes on: {see} once it is made."
+        notes().print(told, markup=False, soft_wrap=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except Unreachable as error:
+        error.hint = f"{error.hint} The prediction goes on: {see} later.".strip()
+        error.details = {"prediction": prediction}
+        raise
 
 
 def _answer_bring(client: Client, job: str, found: Json, out: Path | None, file: Path | None, *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -231,18 +232,34 @@ def _program_write(client: Client, job_id: str, folder: Path, *, with_data: bool
 
 
 def _unpack(archive: Path, folder: Path) -> list[Path]:
-    """Write the members below their one top folder. Raises `BadInput` for a member that would leave `folder`."""
-    written = []
-    with zipfile.ZipFile(archive) as members:
-        for member in members.infolist():
-            parts = PurePosixPath(member.filename).parts[1:]
-            if not parts or member.is_dir():
-                continue
-            if any(part in {"..", "/"} or "\\" in part or ":" in part for part in parts):
-                raise BadInput(f"The archive contains an unsafe name: {member.filename!r}.")
-            target = folder.joinpath(*parts)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with members.open(member) as source, target.open("wb") as stream:
-                shutil.copyfileobj(source, stream)
-            written.append(target)
+    """Write the members below their one top folder: all of them, or none where it is cut short, so that the next try
+    finds the folder as this one did. Raises `BadInput` for a member that would leave `folder`."""
+    was_there, written = folder.exists(), list[Path]()
+    try:
+        with zipfile.ZipFile(archive) as members:
+            for member in members.infolist():
+                parts = PurePosixPath(member.filename).parts[1:]
+                if not parts or member.is_dir():
+                    continue
+                if any(part in {"..", "/"} or "\\" in part or ":" in part for part in parts):
+                    raise BadInput(f"The archive contains an unsafe name: {member.filename!r}.")
+                target = folder.joinpath(*parts)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                written.append(target)
+                with members.open(member) as source, target.open("wb") as stream:
+                    shutil.copyfileobj(source, stream)
+    except BaseException:
+        _take_away(written, folder, with_folder=not was_there)
+        raise
     return written
+
+
+def _take_away(files: list[Path], folder: Path, *, with_folder: bool) -> None:
+    """These files, and the folders that they alone were in."""
+    for file in files:
+        file.unlink(missing_ok=True)
+    inside = {above for file in files for above in file.parents if folder in above.parents}
+    emptied = sorted(inside, key=lambda one: len(one.parts), reverse=True)
+    with suppress(OSError):  # something else is in it
+        for one in [*emptied, folder] if with_folder else emptied:
+            one.rmdir()

@@ -69,6 +69,8 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
         raise BadInput(f"There is no folder {target}.", hint="Name one with train.py, or the id of a job.")
     if fault := range_fault(low, high, prefix="--"):
         raise BadInput(fault.message, hint=fault.hint, field=fault.field)
+    if csv is not None:
+        _csv_check(csv)
     if folder.is_dir():
         folder_check(folder, data, device, use)
         found = folder_test(folder, data, device, low, high, quiet=as_json)
@@ -90,7 +92,12 @@ def _job_tested(context: typer.Context, job: str, body: Json, use: str, *, quiet
             _draft_check(client, job)
         found = _job(client, job, body, quiet=quiet)
         if rate is not None and found["state"] == "done":
-            _use(client, job, found, rate)
+            try:
+                _use(client, job, found, rate)
+            except ApiError:
+                if not quiet:
+                    _print(found)  # it took minutes to find
+                raise
     return found
 
 
@@ -151,6 +158,15 @@ def _use(client: Client, job: str, found: Json, rate: str | float) -> None:
         notes().print(words, markup=False, soft_wrap=True)
 
 
+def _csv_check(path: Path) -> None:
+    """Pass for a file that can be written after the test, which may take a quarter of an hour. Raises `BadInput`."""
+    if not path.parent.is_dir():
+        hint = "Make it, or name another."
+        raise BadInput(f"{path} cannot be written: there is no folder {path.parent}.", hint=hint, field="csv")
+    if path.is_dir():
+        raise BadInput(f"{path} cannot be written: it is a folder.", hint="Name a file in it.", field="csv")
+
+
 def _csv_write(path: Path, found: Json) -> None:
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv_module.DictWriter(stream, CURVE)
@@ -187,6 +203,15 @@ def _print(found: Json) -> None:
         notes().print(note, markup=False)
 
 
+def _left_out_words(trials: Json) -> str:
+    """Why no trials were made, and what makes them where anything does."""
+    from scheduler.rates.trials import ASK  # slow to load
+
+    expected = f" Expected: {duration(trials['expected_s'])}." if trials["expected_s"] else ""
+    remedy = " --trials always makes them." if trials["why"] == ASK else ""
+    return f"No trials were made. {trials['why']}{expected}{remedy}"
+
+
 def _print_trials(trials: Json, centre: float) -> None:
     out = console()
     if trials["state"] == "done":
@@ -201,7 +226,7 @@ def _print_trials(trials: Json, centre: float) -> None:
         )
         for note in trials["notes"]:
             notes().print(note, markup=False)
-    elif trials["state"] == "none" and trials["expected_s"]:
-        notes().print(f"No trials: they would take about {duration(trials['expected_s'])}. --trials always makes them.")
+    elif trials["state"] == "none":
+        notes().print(_left_out_words(trials), markup=False)
     elif trials["state"] == "failed":
         notes().print(f"No trials: {trials['problem']['message']}", markup=False)

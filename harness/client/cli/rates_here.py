@@ -16,8 +16,6 @@ from harness.client.cli.output import duration
 from harness.client.client import Json
 from harness.client.errors import BadInput, ClientError
 
-_TRIALS_MOST_S = {"auto": 60.0, "always": 900.0}
-"""In a folder: what trials may take, as foretold."""
 _ERRORS_BYTES = 4096
 """In a folder: so much of the end of a program's errors is looked at."""
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
@@ -63,18 +61,21 @@ def folder_test(
 def folder_trials(folder: Path, data: Path | None, device: str, found: Json, wish: str, *, quiet: bool) -> None:
     """Make trials here, and add them to what was found."""
     from scheduler.rates.trials import (  # slow to load, as below
+        LIMITS_S,
         RateUnclear,
         TrialsRecord,
         most_share,
         trial_choice,
+        trials_left_out,
         trials_s,
         trials_scale,
     )  # fmt: skip
 
     run_s = float(found["run_s"] or 0.0)
-    scale = trials_scale(run_s, _TRIALS_MOST_S[wish])
+    scale = trials_scale(run_s, LIMITS_S[wish])
     most, expected_s = (scale or 1.0) * most_share(), trials_s(run_s, scale or 1.0)
     told: Json = {"state": "none", "most_share": most, "expected_s": expected_s, "done": []}
+    told["why"] = trials_left_out(wish, run_s)
     found["trials"] = told
     if not scale:
         return

@@ -32,4 +32,5 @@ export function setUpChoosing() {
     const all = target.name && document.querySelector(`[data-select-all="${CSS.escape(target.name)}"]`);
     if (all) count(all);
   });
+  for (const all of document.querySelectorAll("[data-select-all]")) count(all); // some come ticked, of what was refused
 }

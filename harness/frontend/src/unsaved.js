@@ -3,7 +3,9 @@ export function mount(form) {
   const note = form.querySelector("[data-unsaved]");
   const selects = [...form.querySelectorAll("select")];
   let sent = false;
-  const changed = () => selects.some((one) => [...one.options].some((each) => each.selected !== each.defaultSelected));
+  const refused = "refused" in form.dataset; // what it shows is what was sent
+  const changed = () =>
+    refused || selects.some((one) => [...one.options].some((each) => each.selected !== each.defaultSelected));
   const tell = () => {
     note.textContent = changed() ? "Not saved yet." : "";
   };

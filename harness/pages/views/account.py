@@ -28,7 +28,7 @@ from harness.pages.forms import TimeZoneForm, TokenForm
 from harness.pages.signin_forms import AccountEndForm, NewPasswordForm, PasswordForm, SignInForm
 from harness.pages.signin_wanted import is_proven_by_provider
 from harness.pages.views.second_factor import half_way
-from harness.pages.web import change, next_address, page, person, show
+from harness.pages.web import change, form_page, next_address, page, person, show
 
 
 class SignIn(LoginView):
@@ -151,7 +151,7 @@ def browser_time_zone(request: HttpRequest) -> HttpResponseBase:
     return HttpResponse(status=204)
 
 
-@page("POST")
+@form_page("account")
 def token_add(request: HttpRequest) -> HttpResponseBase:
     """Make a token; its text is in this answer and nowhere else."""
     user = person(request)

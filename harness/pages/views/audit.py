@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponseBase
 
 from harness.accounts.audit import COMMAND_LINE, AuditFilters, audit_list, audit_words
+from harness.accounts.time_zone import browser_time_zone_of
 from harness.days import days_read
 from harness.pages.web import page, page_number, person, show
 from harness.paging import page_within
@@ -18,7 +19,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     names, actions = audit_words(user=user)
     given = request.GET
-    since, before = days_read(given)
+    since, before = days_read(given, browser_time_zone_of(user))
     filters = AuditFilters(
         actor=given.get("person", ""),
         action=given.get("verb", ""),

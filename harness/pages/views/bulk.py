@@ -11,18 +11,19 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.models import User
-from harness.errors import HarnessError, NotFound
+from harness.errors import HarnessError, Invalid, NotFound
 from harness.jobs.comparing import COMPARE_MAX
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_delete, job_purge, job_restore, job_update
 from harness.pages.undo import undo_tag
-from harness.pages.web import page, person
+from harness.pages.views.jobs import jobs_page
+from harness.pages.web import form_page, person, with_query
 from worker.words import counted
 
 BULK_MAX = 200
 
 
-@page("POST")
+@form_page("job_list")
 def job_bulk(request: HttpRequest) -> HttpResponseBase:
     """Do one thing to the chosen jobs, and tell to which it could not be done; or compare them."""
     chosen = request.POST.getlist("job")[:BULK_MAX]
@@ -40,7 +41,7 @@ def _back(request: HttpRequest) -> str:
     """The list in which the jobs were ticked, as it was; what was just deleted is restored from the list of jobs."""
     do = request.POST.get("do")
     in_trash = do == "purge" or (do == "restore" and not request.POST.get("from"))
-    return reverse("trash" if in_trash else "job_list") + (f"?{request.GET.urlencode()}" if request.GET else "")
+    return with_query(request, reverse("trash" if in_trash else "job_list"))
 
 
 def _compare(request: HttpRequest, chosen: list[str], _: str) -> HttpResponse:
@@ -66,19 +67,28 @@ def _purge(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
     return redirect(back)
 
 
-def _tag(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
+def _tag(request: HttpRequest, chosen: list[str], back: str) -> HttpResponseBase:
     tags = _tags(request)
-    if tags:
-        done = _each(person(request), chosen, _tagging(lambda had: [*had, *tags]))
-        _tell(request, *done, f"tagged {', '.join(tags)}")
-    return redirect(back)
+    return _tags_changed(request, chosen, back, lambda had: [*had, *tags], f"tagged {', '.join(tags)}")
 
 
-def _untag(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
+def _untag(request: HttpRequest, chosen: list[str], back: str) -> HttpResponseBase:
     tags = _tags(request)
-    if tags:
-        done = _each(person(request), chosen, _tagging(lambda had: [tag for tag in had if tag not in tags]))
-        _tell(request, *done, f"freed of {', '.join(tags)}")
+    left = f"freed of {', '.join(tags)}"
+    return _tags_changed(request, chosen, back, lambda had: [tag for tag in had if tag not in tags], left)
+
+
+def _tags_changed(
+    request: HttpRequest, chosen: list[str], back: str, changed: Callable[[list[str]], list[str]], word: str
+) -> HttpResponseBase:
+    """Tags that are refused can be corrected: they come back with the jobs that do not have them."""
+    if not _tags(request):
+        messages.warning(request, "No tag is given.", extra_tags="Write one beside the button, such as baseline.")
+        return jobs_page(request, ticked=chosen, tags="")
+    done, refused = _each(person(request), chosen, _tagging(changed))
+    _tell(request, done, refused, word)
+    if any(isinstance(error, Invalid) for error in refused):
+        return jobs_page(request, ticked=set(chosen) - set(done), tags=request.POST.get("tags", ""))
     return redirect(back)
 
 
@@ -87,7 +97,7 @@ def _tagging(changed: Callable[[list[str]], list[str]]) -> Callable[..., object]
     return lambda *, user, job: job_update(user=user, job=job, tags=changed(job.tags))
 
 
-_ACTS: dict[str, Callable[[HttpRequest, list[str], str], HttpResponse]] = {
+_ACTS: dict[str, Callable[[HttpRequest, list[str], str], HttpResponseBase]] = {
     "compare": _compare,
     "delete": _delete,
     "restore": _restore,
@@ -98,11 +108,8 @@ _ACTS: dict[str, Callable[[HttpRequest, list[str], str], HttpResponse]] = {
 
 
 def _tags(request: HttpRequest) -> list[str]:
-    """The tags that were typed, separated by commas; where there are none, that is told."""
-    tags = [tag for part in request.POST.get("tags", "").split(",") if (tag := part.strip())]
-    if not tags:
-        messages.warning(request, "No tag is given.", extra_tags="Write one beside the button, such as baseline.")
-    return tags
+    """The tags that were typed, separated by commas."""
+    return [tag for part in request.POST.get("tags", "").split(",") if (tag := part.strip())]
 
 
 def _each(user: User, chosen: list[str], service: Callable[..., object]) -> tuple[list[str], list[HarnessError]]:

@@ -25,7 +25,7 @@ from harness.pages.accuracy_public import public_accuracy
 from harness.pages.calibration_view import accuracy_chart_of, accuracy_charts, accuracy_rows, jobs_count, run_line
 from harness.pages.fit_view import model_sections, section_charts
 from harness.pages.pool_forms import EVERY_MODEL, CalibrationForm
-from harness.pages.web import asks_part, change, chart_csv, page, person, show
+from harness.pages.web import asks_part, change, chart_csv, form_page, page, person, show
 from harness.pool.models import Device, Node, NodeState
 from harness.responses import chunks_response
 from worker.words import counted
@@ -83,7 +83,7 @@ def _chosen(row: DeviceModelRow | None) -> dict[str, Any]:
     return {"known": model, "sections": model_sections(row, model), "paces": paces}
 
 
-@page("POST")
+@form_page("calibration")
 def calibration_begin(request: HttpRequest) -> HttpResponseBase:
     """Start a sweep. What is refused can be corrected."""
     user = person(request)

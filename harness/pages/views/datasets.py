@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 
@@ -30,7 +30,7 @@ from harness.datasets.selectors import (
     datasets_same,
 )
 from harness.datasets.services import dataset_delete, dataset_restore, dataset_update
-from harness.errors import HarnessError, Invalid
+from harness.errors import Forbidden, HarnessError, Invalid, NotFound
 from harness.fetches.services import fetch_create
 from harness.pages.profile_view import (
     BROKEN,
@@ -43,10 +43,11 @@ from harness.pages.profile_view import (
 )
 from harness.pages.project_choice import project_chosen, project_shown
 from harness.pages.views.fetches import fetch_context
-from harness.pages.web import can, can_delete, change, number_read, page, person, show
+from harness.pages.web import can, can_delete, change, form_page, number_read, page, person, show
 from harness.pages.words import COLUMN_TYPE_WORDS
 from harness.responses import file_response
 from harness.storage.use import storage_of
+from harness.trouble import trouble_told
 
 PAGE_SIZE = 30
 PREVIEW_ROWS = 20
@@ -143,8 +144,12 @@ def dataset_sample(request: HttpRequest) -> HttpResponseBase:
 @page("GET", "HEAD")
 def dataset_page(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     """The profile, or how far its making is, or why it cannot be made."""
+    return _dataset_page(request, dataset_get(user=person(request), dataset_id=dataset_id))
+
+
+def _dataset_page(request: HttpRequest, dataset: Dataset, *, refused: HarnessError | None = None) -> HttpResponseBase:
+    """`refused`: why what the request sends was not done; the page then holds what was sent."""
     user = person(request)
-    dataset = dataset_get(user=user, dataset_id=dataset_id)
     may_change = can(user, dataset.project, Role.MEMBER)
     context: dict[str, Any] = {
         "dataset": dataset,
@@ -154,19 +159,24 @@ def dataset_page(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
         "read_otherwise": may_read_otherwise(dataset.problem or {}),
         "is_broken": (dataset.problem or {}).get("code") in BROKEN,
         "jobs": dataset.jobs.filter(deleted_at=None).order_by("-created_at")[:5],
+        "sent": request.POST,
+        "name_refused": refused if "name" in request.POST else None,
+        "reading_refused": None if "name" in request.POST else refused,
     }
     if dataset.state == DatasetState.READY:
-        context |= _profile_context(dataset)
-    return show(request, "datasets/page.html", context, nav="datasets")
+        context |= _profile_context(dataset, request.POST)
+    status = 200 if refused is None else refused.status
+    return show(request, "datasets/page.html", context, nav="datasets", status=status)
 
 
-def _profile_context(dataset: Dataset) -> dict[str, Any]:
+def _profile_context(dataset: Dataset, sent: QueryDict) -> dict[str, Any]:
     profile = dataset_profile(dataset)
     return {
         "profile": profile,
         "task_guessed": task_guessed(profile),
         "is_table": profile.kind == DataKind.TABLE,
-        "columns": column_rows(profile, dataset.options.get("column_types", {})),
+        "target": sent.get("target", profile.target),
+        "columns": column_rows(profile, dataset.options.get("column_types", {}), sent),
         "column_types": COLUMN_TYPE_WORDS.items(),
         "findings": finding_groups(profile.warnings),
         "unlearnable": unlearnable(profile),
@@ -230,32 +240,33 @@ def dataset_row_picture(request: HttpRequest, dataset_id: str, row: int) -> Http
     return response
 
 
-@page("POST")
+@form_page("dataset_page", dataset_get)
 def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
-    """Rename, or read anew with other types, target, delimiter or encoding."""
+    """Rename, or read anew with other types, target, delimiter or encoding. What is refused can be corrected."""
     user = person(request)
     dataset = dataset_get(user=user, dataset_id=dataset_id)
-    posted = request.POST
-    types = {key.removeprefix("type:"): str(value) for key, value in posted.items() if key.startswith("type:")}
-    guessed = {column["name"]: column["guessed_type"] for column in (dataset.profile or {}).get("columns", ())}
+    try:
+        with trouble_told():
+            dataset_update(user=user, dataset=dataset, **_wanted(dataset, request.POST))
+    except (Forbidden, NotFound):
+        raise
+    except HarnessError as refused:
+        return _dataset_page(request, dataset_get(user=user, dataset_id=dataset_id), refused=refused)
+    messages.success(request, "Saved.")
+    return redirect("dataset_page", dataset_id=dataset_id)
+
+
+def _wanted(dataset: Dataset, sent: QueryDict) -> dict[str, Any]:
+    """What a form of the page changes: what it shows and nobody has chosen stays as it was guessed."""
+    profile = dataset.profile or {}
+    guessed = {column["name"]: column["guessed_type"] for column in profile.get("columns", ())}
+    types = {key.removeprefix("type:"): str(value) for key, value in sent.items() if key.startswith("type:")}
     types = {column: "" if guessed.get(column) == kind else kind for column, kind in types.items()}
-    options: dict[str, Any] = {key: posted[key] or None for key in ("delimiter", "encoding") if key in posted}
-    target: str | None = posted.get("target") or None
-    if target and not dataset.options.get("target") and target == (dataset.profile or {}).get("target"):
-        target = None  # what the form shows stays, though nobody has chosen it
-    return change(
-        request,
-        lambda: dataset_update(
-            user=user,
-            dataset=dataset,
-            name=posted.get("name"),
-            column_types=types or None,
-            target=target,
-            options=options or None,
-        ),
-        done="Saved.",
-        to=reverse("dataset_page", args=[dataset_id]),
-    )
+    options: dict[str, Any] = {key: sent[key] or None for key in ("delimiter", "encoding") if key in sent}
+    target: str | None = sent.get("target") or None
+    if target and not dataset.options.get("target") and target == profile.get("target"):
+        target = None
+    return {"name": sent.get("name"), "column_types": types or None, "target": target, "options": options or None}
 
 
 @page("POST")

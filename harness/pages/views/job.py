@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
 from codegen.spec import TaskSpec
 from harness.accounts.models import Role, User
-from harness.errors import Conflict, HarnessError, Invalid, NotFound, Unavailable
+from harness.errors import Conflict, HarnessError, Invalid, NoSpace, NotFound, Unavailable
 from harness.jobs import services
 from harness.jobs.copying import left_out
 from harness.jobs.models import Job
@@ -43,13 +44,16 @@ from harness.pages.parent_view import parent_context
 from harness.pages.ranks_view import ranks_of
 from harness.pages.rate_view import rates_context
 from harness.pages.results_view import results_context
-from harness.pages.web import can, can_delete, change, page, person, show
+from harness.pages.web import can, can_delete, change, form_page, page, page_number, person, show
 from harness.pool.selectors import pool_overview
 from harness.rates.submitting import job_submit
 from harness.responses import file_response
+from harness.trouble import trouble_told
 from worker.states import JobState
 
 TABS = ("live", "logs", "checkpoints", "results", "program", "spec", "cost", "events")
+EVENTS_SHOWN = 50
+"""Lines of a page of its history, and of its attempts."""
 STEPS = {"spec": 2, "cost": 3, "program": 4}
 """Of the steps to a job, those that a draft's tabs are."""
 _PLAIN = {
@@ -198,7 +202,11 @@ def _cost(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 
 def _events(request: HttpRequest, job: Job) -> dict[str, Any]:
-    return {"events": list(job_events(job))[::-1], "attempts": job_attempts(job)}
+    events, attempts = job_events(job).reverse(), job_attempts(job)
+    return {
+        "events": Paginator(events, EVENTS_SHOWN).get_page(page_number(request)),
+        "attempts": Paginator(attempts, EVENTS_SHOWN).get_page(page_number(request, "tries")),
+    }
 
 
 _TAB_CONTEXT = {
@@ -253,18 +261,16 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
     )
 
 
-@page("GET", "HEAD", "POST")
+@form_page("job_page", job_get)
 def job_edit(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Name, notes, tags. What is refused can be corrected: notes may be the work of an hour. The page that comes back
-    stands at this address: loaded anew it is the job's page."""
+    """Name, notes, tags. What is refused can be corrected: notes may be the work of an hour."""
     user = person(request)
     job = job_get(user=user, job_id=job_id)
-    if request.method != "POST":
-        return redirect("job_page", job_id=job_id)
     name, notes, tags = map(request.POST.get, ("name", "notes", "tags"))
     try:
-        job_update(user=user, job=job, name=name, notes=notes, tags=None if tags is None else tags.split(","))
-    except Invalid as problem:
+        with trouble_told():
+            job_update(user=user, job=job, name=name, notes=notes, tags=None if tags is None else tags.split(","))
+    except (Invalid, NoSpace, Unavailable) as problem:
         sent = {field: request.POST.get(field, kept) for field, kept in _edit(job).items()}
         edit = {**sent, "problem": problem}
         return _job_page(request, job, default_tab(job), edit=edit, status=problem.status)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from harness.accounts.models import Role, User
 from harness.accounts.selectors import project_list, projects_writable
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
-from harness.errors import NotFound
+from harness.errors import Invalid, NotFound
 from harness.jobs.columns import columns_get, columns_values, with_bases
 from harness.jobs.grouping import JobGroup, job_groups
 from harness.jobs.listing import Listing, listing_read
@@ -33,7 +33,13 @@ PAGE_SIZE, TRASH_PAGE_SIZE = 25, 50
 _FORM_ID = "job-filters"
 _MORE = ("task", "project", "owner", "metric_min", "tag", "since", "until")
 """Filters of the form that are folded in until one of them is set."""
-_PINNED = {"dataset": "Dataset", "family": "Model", "metric_max": "Best at most"}
+_PINNED = {
+    "dataset": "Dataset",
+    "family": "Model",
+    "metric": "Metric",
+    "target": "Target",
+    "metric_max": "Best at most",
+}
 _COLUMNS = ("state", "task", "family", "dataset", "project", "owner", "metric_name", "metric_best", "metric_test",
             "epoch", "epochs", "run_s", "created_at", "finished_at", "tags")  # fmt: skip
 """What an export has where no columns are chosen."""
@@ -50,7 +56,7 @@ def pinned_filters(given: QueryDict, *, user: User) -> list[dict[str, str]]:
         for key in (name, "page"):
             rest.pop(key, None)
         named = dataset_list(user=user).filter(pk=value).first() if name == "dataset" else None
-        words = named.name if named else NAME_WORDS.get(value, value)
+        words = named.name if named else value if name == "target" else NAME_WORDS.get(value, value)
         found.append({"name": name, "value": value, "label": label, "words": words, "without": f"?{rest.urlencode()}"})
     return found
 
@@ -58,10 +64,17 @@ def pinned_filters(given: QueryDict, *, user: User) -> list[dict[str, str]]:
 @page("GET", "HEAD")
 def job_index(request: HttpRequest) -> HttpResponseBase:
     """The list; htmx asks for its table only. Without anything in the address it opens with the person's own view."""
-    user = person(request)
     is_part = asks_part(request) and not request.headers.get("HX-History-Restore-Request")
     if not is_part and (address := view_address(request)):
         return redirect(address)
+    return jobs_page(request, is_part=is_part)
+
+
+def jobs_page(
+    request: HttpRequest, *, is_part: bool = False, ticked: Collection[str] = (), tags: str | None = None
+) -> HttpResponseBase:
+    """The list that the address asks for; `ticked` jobs and `tags` as they were sent, where these were refused."""
+    user = person(request)
     listing = listing_read(request.GET, user=user)
     groups = _groups(user, listing)
     rows = _rows(user, listing, page_number(request), groups)
@@ -75,11 +88,13 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
         "is_part": is_part,
         "sort": listing.sort,
         "filtered": listing.filters != JobFilters(),
+        "ticked": ticked,
+        "tags": tags,
     }
     if not is_part:
         context |= _form(request, listing)
     template = "jobs/table.html" if is_part else "jobs/list.html"
-    response = show(request, template, context, nav="jobs")
+    response = show(request, template, context, nav="jobs", status=200 if tags is None else Invalid.status)
     response["Vary"] = "HX-Request"
     if is_part and request.headers.get("HX-Trigger") == _FORM_ID:  # somebody has changed it
         response["HX-Push-Url"] = list_address(request.GET.get("view", ""), request.GET)

@@ -16,7 +16,7 @@ from harness.errors import Invalid
 from harness.notify import selectors, services
 from harness.notify.models import KINDS_CHOSEN, NotifyChoice
 from harness.pages.notify_form import NotifyForm
-from harness.pages.web import asks_part, change, page, person, show
+from harness.pages.web import asks_part, change, form_page, page, person, show
 
 LOOKED_AT = timedelta(seconds=10)
 """The page asks again while a message is sent within this time; a later try is not waited for."""
@@ -57,7 +57,7 @@ def _sent(request: HttpRequest) -> dict[str, object]:
     return {"deliveries": rows, "is_moving": any(row.ended_at is None and row.due_at < soon for row in rows)}
 
 
-@page("POST")
+@form_page("notifications")
 def notifications_save(request: HttpRequest) -> HttpResponseBase:
     """Keep what was chosen; the secret of a new webhook is in this answer and nowhere else."""
     user = person(request)
@@ -76,7 +76,7 @@ def notifications_save(request: HttpRequest) -> HttpResponseBase:
     return redirect("notifications")
 
 
-@page("POST")
+@form_page("notifications")
 def notifications_secret(request: HttpRequest) -> HttpResponseBase:
     """Make a new secret of the webhook; it is in this answer and nowhere else."""
     user = person(request)

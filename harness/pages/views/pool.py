@@ -19,7 +19,7 @@ from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
 from harness.measuring.node_links import links_want
 from harness.pages.pool_forms import NodeForm, PoolForm, SlowForm
-from harness.pages.web import asks_part, change, number_read, page, page_number, person, show
+from harness.pages.web import asks_part, change, form_page, number_read, page, page_number, person, show
 from harness.pool import services
 from harness.pool.joining import join_command, join_token_make
 from harness.pool.links import link_list
@@ -114,7 +114,7 @@ def readers(request: HttpRequest) -> HttpResponseBase:
     return show(request, "pool/readers.html", {"reading": reading_state()})
 
 
-@page("POST")
+@form_page("pool")
 def node_new(request: HttpRequest) -> HttpResponseBase:
     """Expect a node and show, once, the command that lets it in; a node that is expected already gets a new one."""
     user, name = person(request), request.POST.get("name", "").strip()
@@ -180,7 +180,7 @@ def links_measure(request: HttpRequest) -> HttpResponseBase:
     )
 
 
-@page("POST")
+@form_page("pool")
 def device_slow(request: HttpRequest) -> HttpResponseBase:
     """Emulate a slower device. What is refused can be corrected."""
     user = person(request)
@@ -201,7 +201,7 @@ def device_slow(request: HttpRequest) -> HttpResponseBase:
     return redirect("pool")
 
 
-@page("POST")
+@form_page("pool")
 def pool_settings(request: HttpRequest) -> HttpResponseBase:
     """Change settings of the pool. What is refused can be corrected."""
     user = person(request)

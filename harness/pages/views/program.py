@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from harness.errors import Conflict, HarnessError, Invalid
+from harness.errors import Conflict, Forbidden, HarnessError, Invalid, NotFound
 from harness.jobs.copying import edits_given_way, spec_kept
 from harness.jobs.models import Job
 from harness.jobs.program_checks import file_fault
@@ -21,7 +21,8 @@ from harness.jobs.spec_marks import spec_mark
 from harness.pages.check_view import check_context
 from harness.pages.edits_told import edits_told
 from harness.pages.views.job import spec_refused
-from harness.pages.web import change, number_read, page, person, show
+from harness.pages.web import change, form_page, number_read, page, person, show
+from harness.trouble import trouble_told
 from worker.states import JobState
 
 
@@ -102,7 +103,7 @@ def _is_overtaken(job: Job, seen: str, text: str) -> bool:
     return bool(wish.model_dump(mode="json") != job.spec)
 
 
-@page("POST")
+@form_page("job_tab", job_get, tab="spec")
 def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """Give a draft another spec; its program is generated anew. A refused spec is shown again as it was typed; so is
     one that would take back what another tab has saved since (`seen`)."""
@@ -114,18 +115,21 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
     if _is_overtaken(job, request.POST.get("seen", ""), text):
         return spec_refused(request, job, text, Conflict(told, hint=hint, code="changed"))
     try:
-        job = job_spec_update(user=user, job=job, spec=text, seen=spec_mark(job))
+        with trouble_told():
+            job = job_spec_update(user=user, job=job, spec=text, seen=spec_mark(job))
         lost = edits_given_way(job)
         if request.POST.get("reset"):
             job = program_reset(user=user, job=job)
-    except Invalid as error:
-        return spec_refused(request, job, text, error)
+    except (Forbidden, NotFound):
+        raise
     except Conflict as error:
         if error.code == "changed":  # while its program was generated
             job.refresh_from_db()
             return spec_refused(request, job, text, Conflict(told, hint=hint, code="changed"))
         messages.error(request, error.message, extra_tags=error.hint)
         return redirect("job_tab", job_id=job_id, tab="program")
+    except HarnessError as error:  # what is wrong with it, or a disk that is full
+        return spec_refused(request, job_get(user=user, job_id=job_id), text, error)
     edits_told(request, job, 0 if request.POST.get("reset") else lost)
     if job.program_edited:
         kept = "Your edited files were kept, of spec.yaml the lines that the new spec leaves alone."

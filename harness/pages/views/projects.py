@@ -7,6 +7,8 @@ from typing import TypedDict
 
 from django.conf import settings
 from django.contrib import messages
+from django.core.paginator import Page, Paginator
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -15,6 +17,7 @@ from harness.accounts.access import project_refused, require, require_admin
 from harness.accounts.identities import identity_allow, identity_unlink
 from harness.accounts.leaving import user_delete
 from harness.accounts.models import Project, Role, User
+from harness.accounts.names import name_meant
 from harness.accounts.second_factor import second_factor_remove
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
 from harness.accounts.services import (
@@ -26,20 +29,14 @@ from harness.accounts.services import (
     user_update,
 )
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
-from harness.jobs.project_trash import (
-    ProjectHolds,
-    project_any,
-    project_delete,
-    project_holds,
-    project_purge,
-    project_restore,
-    projects_trashed,
-)
-from harness.pages.forms import DeleteForm, MemberForm, ProjectForm, UserForm
-from harness.pages.person_acts import PersonAct, person_acts
-from harness.pages.web import can, change, page, person, show
+from harness.jobs.project_trash import projects_trashed
+from harness.pages.forms import MemberForm, ProjectForm, UserForm
+from harness.pages.person_acts import person_acts
+from harness.pages.web import can, change, form_page, page, page_number, person, show, with_query
+from harness.paging import SEARCH_LETTERS_MAX
 from harness.storage.use import storage_of
-from worker.words import counted
+
+PAGE_SIZE = 25
 
 
 @page("GET", "HEAD")
@@ -49,15 +46,27 @@ def projects(request: HttpRequest) -> HttpResponseBase:
 
 
 def _projects(
-    request: HttpRequest, user_form: UserForm, *, made: User | None = None, secret: str = "", status: int = 200
+    request: HttpRequest,
+    user_form: UserForm,
+    *,
+    project_form: ProjectForm | None = None,
+    made: User | None = None,
+    secret: str = "",
+    status: int = 200,
 ) -> HttpResponseBase:
-    user = person(request)
+    user, words = person(request), _words(request)
+    found = project_list(user=user).filter(name__icontains=words)
+    shown = Paginator(found, PAGE_SIZE).get_page(page_number(request))
+    people = _people(request, words) if user.is_superuser else None
     context = {
-        "projects": project_list(user=user),
-        "form": ProjectForm(),
+        "projects": shown,
+        "q": words,
+        "is_large": bool(words) or any(rows.paginator.num_pages > 1 for rows in (shown, people) if rows is not None),
+        "form": project_form or ProjectForm(),
         "no_more": project_refused(user),
-        "people": _people(user) if user.is_superuser else None,
-        "trashed": projects_trashed(user=user),
+        "people": people,
+        "people_acts": [(someone, person_acts(someone, actor=user)) for someone in people or ()],
+        "trashed": Paginator(projects_trashed(user=user), PAGE_SIZE).get_page(page_number(request, "trash")),
         "user_form": user_form,
         "made": made,
         "secret": secret,
@@ -67,11 +76,18 @@ def _projects(
     return response
 
 
-def _people(admin: User) -> list[tuple[User, list[PersonAct]]]:
-    return [(someone, person_acts(someone, actor=admin)) for someone in user_list(user=admin)]
+def _words(request: HttpRequest) -> str:
+    """What the address looks for in a list."""
+    return request.GET.get("q", "").strip()[:SEARCH_LETTERS_MAX]
 
 
-@page("POST")
+def _people(request: HttpRequest, words: str) -> Page[User]:
+    """One page of the people whose name or e-mail holds these words."""
+    found = user_list(user=person(request)).filter(Q(username__icontains=words) | Q(email__icontains=words))
+    return Paginator(found, PAGE_SIZE).get_page(page_number(request, "people"))
+
+
+@form_page("project_list")
 def user_add(request: HttpRequest) -> HttpResponseBase:
     """Make a person; their password is in this answer and nowhere else."""
     user = person(request)
@@ -103,30 +119,30 @@ _STANDINGS: dict[str, tuple[_Standing, str]] = {
 }
 
 
-@page("POST")
+@form_page("project_list")
 def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
     """End a person's access, give it back, make them an admin or no longer, remove their second factor, delete
     their account, allow or end a link to the identity provider, or give them a new password, shown in this answer and
     nowhere else."""
     actor = person(request)
     require_admin(actor)
-    user = user_get(username=username, disabled=True)
+    user, to = user_get(username=username, disabled=True), with_query(request, reverse("project_list"))
     if action == "password":
         secret = user_password_reset(actor=actor, user=user)
         return _projects(request, UserForm(), made=user, secret=secret)
     if action == "second-factor":
         done = f"{username} now signs in with the password alone."
         remove = partial(second_factor_remove, actor=actor, user=user)
-        return change(request, remove, done=done, to=reverse("project_list"))
+        return change(request, remove, done=done, to=to)
     if action == "delete":
         done = f"The account of {username} is deleted. What they made is shown as by a deleted person."
-        return change(request, partial(user_delete, actor=actor, user=user), done=done, to=reverse("project_list"))
+        return change(request, partial(user_delete, actor=actor, user=user), done=done, to=to)
     if action == "unlink" and settings.OIDC:
         unlink = partial(identity_unlink, actor=actor, user=user, oidc=settings.OIDC)
-        return change(request, unlink, done=f"{username} is no longer linked.", to=reverse("project_list"))
+        return change(request, unlink, done=f"{username} is no longer linked.", to=to)
     if action == "allow-link" and settings.OIDC:
         done = f"{username} is linked when they next sign in at the identity provider, within 7 days."
-        return change(request, partial(identity_allow, actor=actor, user=user), done=done, to=reverse("project_list"))
+        return change(request, partial(identity_allow, actor=actor, user=user), done=done, to=to)
     if action not in _STANDINGS:
         raise NotFound("There is no such action.")
     standing, done = _STANDINGS[action]
@@ -134,18 +150,23 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
         request,
         lambda: user_update(actor=actor, user=user, **standing),
         done=done.format(username),
-        to=reverse("project_list"),
+        to=to,
     )
 
 
-@page("POST")
+@form_page("project_list")
 def project_add(request: HttpRequest) -> HttpResponseBase:
-    """Create a project; the person becomes its admin."""
+    """Create a project; the person becomes its admin. A name that is refused can be corrected."""
+    form = ProjectForm(request.POST)
     try:
         project = project_create(user=person(request), name=request.POST.get("name", ""))
-    except (Forbidden, Invalid) as problem:
+    except Forbidden as problem:
         messages.error(request, problem.message, extra_tags=problem.hint)
         return redirect("project_list")
+    except Invalid as problem:
+        if form.is_valid():
+            form.add_error("name", f"{problem.message} {problem.hint}")
+        return _projects(request, UserForm(), project_form=form, status=problem.status)
     return redirect("project_page", slug=project.slug)
 
 
@@ -156,10 +177,14 @@ def project_page(request: HttpRequest, slug: str) -> HttpResponseBase:
 
 
 def _project_page(request: HttpRequest, project: Project, form: MemberForm, *, status: int = 200) -> HttpResponseBase:
-    user = person(request)
+    user, words = person(request), _words(request)
+    found = membership_list(user=user, project=project).filter(user__username__icontains=words)
+    members = Paginator(found, PAGE_SIZE).get_page(page_number(request))
     context = {
         "project": project,
-        "members": membership_list(user=user, project=project),
+        "members": members,
+        "q": words,
+        "is_large": bool(words) or members.paginator.num_pages > 1,
         "roles": Role.choices,
         "is_admin": can(user, project, Role.ADMIN),
         "form": form,
@@ -168,32 +193,43 @@ def _project_page(request: HttpRequest, project: Project, form: MemberForm, *, s
     return show(request, "projects/page.html", context, nav="projects", status=status)
 
 
-@page("GET", "HEAD", "POST")
+@form_page("project_page", project_get)
 def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Give a person a role. A name that nobody has can be corrected. The page that comes back stands at this address:
-    loaded anew it is the project's page."""
+    """Give a person a role. A name that nobody has can be corrected."""
     user = person(request)
     project = project_get(user=user, slug=slug)
-    if request.method != "POST":
-        return redirect("project_page", slug=slug)
     name, role = request.POST.get("username", "").strip(), request.POST.get("role", "")
     require(user, project, Role.ADMIN)
     try:
         member = user_get(username=name)
     except NotFound as error:
-        if membership_list(user=user, project=project).filter(user__username=name).exists():
-            hint = "An admin of the installation enables it again; Remove takes them out of the project."
-            messages.error(request, f"The account of {name} is disabled: the role stays as it is.", extra_tags=hint)
-            return redirect("project_page", slug=slug)
-        form = MemberForm(request.POST)
-        form.add_error("username", f"{error.message} {error.hint}")
-        return _project_page(request, project, form, status=422)
+        return _no_member(request, project, name, error)
     return change(
         request,
         lambda: membership_set(actor=user, project=project, user=member, role=role),
         done=f"{member.username} now has the role {role}.",
-        to=reverse("project_page", args=[slug]),
+        to=with_query(request, reverse("project_page", args=[slug])),
     )
+
+
+def _no_member(request: HttpRequest, project: Project, name: str, missing: NotFound) -> HttpResponseBase:
+    """Why nobody of this name gets a role: in the card for new members, or on the row of one who is in the project."""
+    try:
+        someone = user_get(username=name, disabled=True).username
+    except NotFound:
+        told = f"{missing.message} {missing.hint}"
+    else:
+        enable = "An admin of the installation enables it again"
+        is_in = membership_list(user=person(request), project=project).filter(user__username=someone).exists()
+        if is_in and "add" not in request.POST:
+            hint = f"{enable}; Remove takes them out of the project."
+            messages.error(request, f"The account of {someone} is disabled: the role stays as it is.", extra_tags=hint)
+            return redirect(with_query(request, reverse("project_page", args=[project.slug])))
+        already = f"{someone} is in the project already; their" if is_in else f"{someone} cannot be added: their"
+        told = f"{already} account is disabled. {enable}."
+    form = MemberForm(request.POST)
+    form.add_error("username", told)
+    return _project_page(request, project, form, status=422)
 
 
 @page("POST")
@@ -201,71 +237,14 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> HttpRespons
     """Take a person out of the project."""
     user = person(request)
     project = project_get(user=user, slug=slug)
+    here = with_query(request, reverse("project_page", args=[slug]))
+    leaves = name_meant(username) == user.username
+    if not leaves:
+        require(user, project, Role.ADMIN)  # before a name is looked up: who exists is not for everybody
     return change(
         request,
         lambda: membership_remove(actor=user, project=project, user=user_get(username=username, disabled=True)),
         done=f"{username} is no longer in {project.name}.",
-        to=reverse("project_list") if username == user.username else reverse("project_page", args=[slug]),
-        failed_to=reverse("project_page", args=[slug]),
+        to=reverse("project_list") if leaves else here,
+        failed_to=here,
     )
-
-
-@page("GET", "HEAD", "POST")
-def project_end(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """What the project holds, and deleting it by typing its name."""
-    user = person(request)
-    project = project_get(user=user, slug=slug)
-    require(user, project, Role.ADMIN)
-    form, problem = DeleteForm(request.POST or None), None
-    if request.method == "POST" and form.is_valid():
-        try:
-            project_delete(user=user, project=project, name=form.cleaned_data["name"])
-        except Invalid as error:
-            form.add_error("name", error.message)
-        except Conflict as error:
-            problem = error
-        else:
-            messages.success(request, f"{project.name} is in the trash.", extra_tags="It can be restored below.")
-            return redirect("project_list")
-    holds = project_holds(user=user, project=project)
-    context = {
-        "project": project,
-        "holds": holds,
-        "rows": _hold_rows(holds),
-        "form": form,
-        "problem": problem,
-    }
-    status = 200 if request.method != "POST" else problem.status if problem else Invalid.status
-    return show(request, "projects/delete.html", context, nav="projects", status=status)
-
-
-@page("POST")
-def project_trash_act(request: HttpRequest, slug: str, action: str) -> HttpResponseBase:
-    """Take a project out of the trash, or delete it for good."""
-    user = person(request)
-    project = project_any(user=user, slug=slug)
-    acts = {
-        "restore": (project_restore, f"{project.name} is restored. Its reservations ended when it was deleted."),
-        "purge": (project_purge, f"{project.name} is being deleted for good."),
-    }
-    if action not in acts:
-        raise NotFound("There is no such action.")
-    act, done = acts[action]
-    return change(request, lambda: act(user=user, project=project), done=done, to=reverse("project_list"))
-
-
-def _hold_rows(holds: ProjectHolds) -> list[tuple[str, int, int | None]]:
-    """(Words, how many, bytes where there are some)."""
-    use = holds.use
-    run_bytes = use.checkpoint_bytes + use.result_bytes + use.other_bytes
-    return [
-        (f"Jobs, of them {counted(holds.drafts, 'draft')}", holds.jobs, run_bytes),
-        ("Datasets and weights files", holds.datasets + holds.weights, use.dataset_bytes),
-        ("Unfinished uploads", holds.uploads, use.upload_bytes),
-        ("Memberships", holds.members, None),
-        ("API tokens for this project", holds.tokens, None),
-        ("Reservations", holds.reservations, None),
-        ("Quotas", holds.quotas, None),
-        ("Shared views", holds.saved_views, None),
-        ("Notifications sent or waiting", holds.notifications, None),
-    ]

@@ -29,7 +29,7 @@ from harness.errors import Forbidden, HarnessError, NotFound, TooMany, Unavailab
 from harness.pages.signin_forms import PasswordForm, minutes
 from harness.pages.signin_wanted import BY_PROVIDER, PROVEN
 from harness.pages.views.account import SignIn, account_page
-from harness.pages.web import change, next_address, page, person
+from harness.pages.web import change, form_page, next_address, page, person
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 WAY_S = 600
@@ -147,7 +147,7 @@ def _refused(request: HttpRequest, error: HarnessError, to: str) -> HttpResponse
     return view.render_to_response({**context, "next": to}, status=error.status)
 
 
-@page("POST")
+@form_page("account")
 def provider_link(request: HttpRequest) -> HttpResponseBase:
     """The password once more, after which the page Account leads to the provider."""
     _oidc()
@@ -185,7 +185,7 @@ def provider_again(request: HttpRequest) -> HttpResponseBase:
         return redirect("account")
 
 
-@page("POST")
+@form_page("account")
 def provider_unlink(request: HttpRequest) -> HttpResponseBase:
     """Remove the link, by the password."""
     oidc = _oidc()

@@ -32,7 +32,7 @@ from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
 from harness.pages.pool_forms import QuotaForm, ReservationForm
 from harness.pages.queue_wish import QueueWish, queue_wish
-from harness.pages.web import asks_part, change, page, page_number, person, show
+from harness.pages.web import asks_part, change, form_page, page, page_number, person, show, with_query
 from harness.pool.models import DeviceKind, Node, NodeState
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
@@ -75,7 +75,7 @@ def _admin_job(user: User, job_id: str) -> Job:
     return job_get(user=user, job_id=job_id)
 
 
-@page("POST")
+@form_page("queue")
 def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """Move a job (`to` a place, or `before` another one), or set its priority; back to the part of the queue that was
     shown.
@@ -84,7 +84,7 @@ def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """
     user = person(request)
     job = _admin_job(user, job_id)
-    back = reverse("queue") + (f"?{request.GET.urlencode()}" if request.GET else "")
+    back = with_query(request, reverse("queue"))
     try:
         wish = queue_wish(user=user, job=job, given=request.POST)
         if "look" in request.POST:
@@ -119,7 +119,8 @@ def _reservations(
 ) -> HttpResponseBase:
     user = person(request)
     form.set_choices(_targets(), project_list(user=user))
-    context = {"reservations": reservation_list(), "form": form, "is_admin": user.is_superuser, "part": "reservations"}
+    rows = Paginator(reservation_list(), PAGE_SIZE).get_page(page_number(request))
+    context = {"reservations": rows, "form": form, "is_admin": user.is_superuser, "part": "reservations"}
     context |= {"seen": {project.pk for project in project_list(user=user)}, "delayed": delayed}
     return show(request, "pool/reservations.html", context, nav="pool", status=status)
 
@@ -134,7 +135,7 @@ def _targets() -> list[tuple[str, str]]:
     return found
 
 
-@page("POST")
+@form_page("reservations")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
     """Keep devices, and say who waits longer for it; with `look` only tell who would, or would finish sooner. What is
     refused can be corrected."""
@@ -155,7 +156,7 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
         return _reservations(request, form, None, status=422)
     messages.success(request, "Reserved. It holds for jobs that start from now on.")
     _held_back_tell(request, found)
-    return redirect("reservations")
+    return redirect(with_query(request, reverse("reservations")))
 
 
 def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> ReservationForm:
@@ -203,10 +204,9 @@ def reservation_end(request: HttpRequest, reservation_id: str) -> HttpResponseBa
     """Give kept devices back, and say who waits longer for it: those whom they were kept for."""
     user = person(request)
     require_admin(user)
-    done, to = "Cancelled: its devices accept jobs again.", reverse("reservations")
-    return _change_told(
-        request, partial(reservation_cancel, user=user, reservation_id=reservation_id), done=done, to=to
-    )
+    done, to = "Cancelled: its devices accept jobs again.", with_query(request, reverse("reservations"))
+    cancel = partial(reservation_cancel, user=user, reservation_id=reservation_id)
+    return _change_told(request, cancel, done=done, to=to)
 
 
 @page("GET", "HEAD")
@@ -230,7 +230,7 @@ def _quotas(
     return show(request, "pool/quotas.html", context, nav="pool", status=status)
 
 
-@page("POST")
+@form_page("quotas")
 def quota_save(request: HttpRequest) -> HttpResponseBase:
     """Set a quota; with `look` only tell who would wait longer or finish sooner. What is refused can be corrected."""
     user = person(request)
@@ -257,7 +257,7 @@ _LENDS = (
 _LENDS_NOT = "Saved: the project never uses more. What runs now goes on."
 
 
-@page("POST")
+@form_page("quotas")
 def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponseBase:
     """Take a limit away; with `look` only tell who would wait longer or finish sooner."""
     user = person(request)

@@ -33,7 +33,7 @@ from harness.accounts.signin import client_address, signin_succeeded
 from harness.errors import Conflict, Invalid, NotFound
 from harness.pages.signin_forms import CodeForm, PasswordForm, SecondFactorForm
 from harness.pages.signin_wanted import SHOWN
-from harness.pages.web import next_address, page, person, show
+from harness.pages.web import form_page, next_address, page, person, show
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 HALF_S = 600.0
@@ -114,7 +114,7 @@ def _shown(
     return response
 
 
-@page("POST")
+@form_page("second_factor")
 def second_factor_add(request: HttpRequest) -> HttpResponseBase:
     """Switch it on; the recovery codes are in this answer and nowhere else."""
     form = SecondFactorForm(request, request.POST)
@@ -137,7 +137,7 @@ def second_factor_add(request: HttpRequest) -> HttpResponseBase:
     return _shown(request, codes=codes)
 
 
-@page("POST")
+@form_page("second_factor")
 def second_factor_end(request: HttpRequest) -> HttpResponseBase:
     """Remove it, by the password."""
     form = PasswordForm(request, request.POST, prefix="remove")
@@ -153,7 +153,7 @@ def second_factor_end(request: HttpRequest) -> HttpResponseBase:
     return redirect("account")
 
 
-@page("POST")
+@form_page("second_factor")
 def recovery_codes(request: HttpRequest) -> HttpResponseBase:
     """New recovery codes, by the password; they are in this answer and nowhere else."""
     form = PasswordForm(request, request.POST, prefix="renew")

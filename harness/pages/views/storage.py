@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
@@ -18,7 +19,7 @@ from harness.errors import Invalid, NotFound
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_delete, job_purge
 from harness.pages.pool_forms import StorageQuotaForm
-from harness.pages.web import change, page, person, show
+from harness.pages.web import change, form_page, page, page_number, person, show, with_query
 from harness.plain import INTEGER_MAX
 from harness.storage.items import ITEMS_MAX, storage_items
 from harness.storage.quotas import storage_quota_remove, storage_quota_set
@@ -27,6 +28,7 @@ from harness.store_disk import store_free_bytes
 from worker.words import size_words
 
 GIB = 2**30
+PAGE_SIZE = 50
 _IN_TRASH = "It is in the trash: it counts until it is deleted for good."
 _DONE = {
     ("dataset", "trash"): _IN_TRASH,
@@ -48,7 +50,7 @@ def _pool_storage(request: HttpRequest, form: StorageQuotaForm, *, status: int =
     user = person(request)
     form.set_projects(project_list(user=user))
     context = {
-        "rows": storage_rows(user=user),
+        "rows": Paginator(storage_rows(user=user), PAGE_SIZE).get_page(page_number(request)),
         "form": form,
         "is_admin": user.is_superuser,
         "default_bytes": settings.STORAGE_QUOTA_BYTES,
@@ -58,7 +60,7 @@ def _pool_storage(request: HttpRequest, form: StorageQuotaForm, *, status: int =
     return show(request, "pool/storage.html", context, nav="pool", status=status)
 
 
-@page("POST")
+@form_page("pool_storage")
 def storage_quota_save(request: HttpRequest) -> HttpResponseBase:
     """Set a project's storage quota. What is refused can be corrected."""
     user = person(request)
@@ -78,7 +80,7 @@ def storage_quota_save(request: HttpRequest) -> HttpResponseBase:
         request,
         lambda: storage_quota_set(user=user, project=project, limit_bytes=limit_bytes),
         done=f"{project.name} may take {told}. Nothing was deleted, and running jobs continue.",
-        to=reverse("pool_storage"),
+        to=with_query(request, reverse("pool_storage")),
     )
 
 
@@ -103,7 +105,7 @@ def storage_quota_end(request: HttpRequest, slug: str) -> HttpResponseBase:
     user = person(request)
     require_admin(user)
     project = project_get(user=user, slug=slug)
-    done, to = f"The default holds for {project.name} again.", reverse("pool_storage")
+    done, to = f"The default holds for {project.name} again.", with_query(request, reverse("pool_storage"))
     return change(request, lambda: storage_quota_remove(user=user, project=project), done=done, to=to)
 
 

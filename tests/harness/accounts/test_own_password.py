@@ -66,7 +66,7 @@ def test_until_then_nothing_else_can_be_done_in_that_browser_but_to_sign_out(
     sign_in(client, given)
     for address in ("/datasets/", "/account/", "/account/second-factor/", "/login"):
         assert client.get(address, follow=True).redirect_chain[-1][0].startswith(CHANGE)
-    refused: Any = client.post("/projects/new/", {"name": "mine"})
+    refused: Any = client.post(reverse("project_add"), {"name": "mine"})
     assert refused.url == CHANGE and project_default(user=given.user).name != "mine"  # type: ignore[union-attr]
     assert client.get("/jobs/", headers={"HX-Request": "true"}).status_code == 403
     for address in ("/api/v1/me", "/live?topic=jobs"):

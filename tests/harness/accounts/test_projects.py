@@ -105,6 +105,15 @@ def test_a_person_creates_a_limited_number_of_projects_and_an_admin_any(people: 
         services.project_create(user=people.admin, name=f"more {number}")
 
 
+def test_any_number_of_projects_may_have_names_without_a_latin_letter(people: SimpleNamespace) -> None:
+    Project.objects.bulk_create(
+        Project(name="鳥", slug="project" if number == 1 else f"project-{number}") for number in range(1, 60)
+    )
+    Project.objects.filter(slug="project-7").delete()
+    slugs = [services.project_create(user=people.admin, name=name).slug for name in ("研究", "Птицы", "!")]
+    assert slugs == ["project-7", "project-60", "project-61"]
+
+
 def test_where_only_admins_create_projects_others_are_told_to_ask_one(people: SimpleNamespace, settings: Any) -> None:
     settings.PROJECTS_MAX = 0
     with pytest.raises(Forbidden, match="Only admins of the installation") as caught:

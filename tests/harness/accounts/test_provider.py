@@ -78,6 +78,7 @@ def test_the_way_there_has_state_nonce_and_a_challenge_and_keeps_the_verifier_he
         ({"claims": {"email_verified": None}}, "a verified e-mail address of an allowed domain"),
         ({"claims": {"email": "ada@example.org.evil.example"}}, "a verified e-mail address of an allowed domain"),
         ({"claims": {"preferred_username": "a/b"}}, "no name that an account here can have"),
+        ({"claims": {"preferred_username": ".."}}, "no name that an account here can have"),
         ({"claims": {"preferred_username": None}}, "no name that an account here can have"),
     ],
 )

@@ -57,6 +57,12 @@ def signed_in(client: Client) -> bool:
     return client.get("/account/").status_code == 200
 
 
+def test_a_wait_of_more_than_a_day_is_told_whole(guarded: SimpleNamespace, client: Client) -> None:
+    TOTPDevice.objects.update(throttling_failure_count=18, throttling_failure_timestamp=timezone.now())
+    password_given(client)
+    assert "accepted again in 36 h " in client.get("/login/code").content.decode()
+
+
 def test_codes_are_those_of_the_standard() -> None:
     assert [code_of(at_s=moment) for moment in (59, 1111111109, 20000000000)] == ["287082", "081804", "353130"]
     assert factor.key_words(KEY) == "GEZD GNBV GY3T QOJQ GEZD GNBV GY3T QOJQ"

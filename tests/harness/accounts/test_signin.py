@@ -40,6 +40,13 @@ def test_after_too_many_refusals_even_the_right_password_must_wait(ann: User, cl
     assert "Too many wrong attempts" in page and "15 min" in page
 
 
+def test_a_form_without_a_password_forgets_no_guess(ann: User, client: Client) -> None:
+    for number in range(TRIES_PER_ADDRESS):
+        sign_in(client, f"guess {number}")
+        sign_in(client, "")
+    assert sign_in(client, RIGHT) == 429
+
+
 @pytest.mark.parametrize(("kept", "typed"), [("Anna", "anna"), ("anna", "ANNA"), ("Änne", "änne")])
 def test_a_name_is_known_in_whatever_case_it_is_typed(kept: str, typed: str, db: None, client: Client) -> None:
     user = User.objects.create_user(kept, password=RIGHT)
@@ -168,3 +175,13 @@ def test_behind_a_proxy_its_word_counts_and_not_the_clients(ann: User, client: C
         from_proxy(client, "wrong", f"10.0.0.{number}, 192.0.2.7")
     assert from_proxy(client, RIGHT, "10.0.0.99, 192.0.2.7") == 429
     assert from_proxy(client, RIGHT, "192.0.2.8") == 302
+
+
+@pytest.mark.parametrize("peer", ["192.0.2.7:{}", "[2001:db8::7]:{}"])
+def test_a_proxy_that_writes_the_port_behind_the_address_makes_no_new_place_of_each_connection(
+    peer: str, ann: User, client: Client, settings: Any
+) -> None:
+    settings.BEHIND_PROXY = True
+    for number in range(TRIES_PER_ADDRESS):
+        from_proxy(client, "wrong", peer.format(50_000 + number))
+    assert from_proxy(client, RIGHT, peer.format(60_000)) == 429

@@ -52,6 +52,15 @@ def test_a_session_is_of_somebody_while_they_are_signed_in(people: Any) -> None:
     assert not known(cookie=cookie(key))
 
 
+@pytest.mark.parametrize("other", ['prefs={"a":1}', "theme=dark mode", "list[0]=a", "flag"])
+def test_a_cookie_of_another_program_of_this_host_hides_no_session(other: str, people: Any) -> None:
+    browser = Client()
+    browser.force_login(people.owner)
+    sent = f"{other}; {cookie(browser.session.session_key)}"
+    assert browser.get("/api/v1/me", headers={"Cookie": sent}).status_code == 200, "Django knows who it is"
+    assert known(cookie=sent)
+
+
 def test_a_session_before_the_sign_in_is_of_nobody() -> None:
     begun = SessionStore()
     begun["next"] = "/jobs/"

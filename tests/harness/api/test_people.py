@@ -56,3 +56,12 @@ def test_an_admin_deletes_somebody_but_not_themselves(admin: Client, people: Sim
     assert own.status_code == 403 and "Account" in own.json()["error"]["hint"]
     last = admin.delete(f"{API}/users/owner")
     assert last.status_code == 409 and last.json()["error"]["code"] == "last_admin"
+
+
+def test_of_a_change_of_which_a_part_is_refused_nothing_is_done(admin: Client, people: SimpleNamespace) -> None:
+    wish = {"email": "new@example.org", "is_active": False, "remove_second_factor": True, "new_password": True}
+    refused = admin.patch(f"{API}/users/mate", json.dumps(wish), "application/json")
+    assert refused.status_code == 404 and "second factor" in refused.json()["error"]["message"]
+    before = (people.mate.email, people.mate.password)
+    people.mate.refresh_from_db()
+    assert people.mate.is_active and (people.mate.email, people.mate.password) == before

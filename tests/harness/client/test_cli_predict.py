@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from harness.client.client import Client
+from harness.client.errors import Unreachable
 from harness.jobs import services
 from harness.jobs.models import Prediction
 from tests.harness.client.conftest import Dlh
@@ -133,10 +134,43 @@ def test_a_prediction_ends_with_the_code_for_input_only_where_that_is_at_fault(
     dlh: Dlh, monkeypatch: Any, ended_job: Any, flowers_csv: Path, cause: str, code: int
 ) -> None:
     problem = {"code": cause, "message": "column missing from the input: petal_width", "hint": "Add it."}
-    monkeypatch.setattr(Client, "predict", lambda *_, **__: {"id": "p", "state": "failed", "problem": problem})
+    monkeypatch.setattr(Client, "prediction_ask", lambda *_, **__: {"id": "p", "state": "waiting"})
+    failed = {"id": "p", "state": "failed", "problem": problem}
+    monkeypatch.setattr(Client, "prediction_wait", lambda *_, **__: failed)
     ended = dlh("predict", ended_job.pk, flowers_csv)
     assert ended.code == code and "petal_width" in ended.err
     assert dlh("predict", ended_job.pk, flowers_csv, "--json").json["error"]["code"] == "prediction_failed"
+
+
+@pytest.mark.usefixtures("answered")
+@pytest.mark.parametrize("moment", ["Client._wait", "cli.predictions.answer_download"])
+def test_whoever_interrupts_a_prediction_is_told_how_to_see_it(
+    dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path, monkeypatch: Any, moment: str
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        where = "harness.client.client." if moment.startswith("Client") else "harness.client."
+        patch.setattr(where + moment, interrupted)
+        ended = dlh("predict", ended_job.pk, flowers_csv, "--out", tmp_path / "out.csv")
+    made = Prediction.objects.get()
+    see = f"`dlh predictions {ended_job.pk} {made.pk}`"
+    assert ended.code == 130 and f"The prediction goes on: {see} has its answer" in ended.err
+    assert ended.err.count("Interrupted.") == 1 and not (tmp_path / "out.csv").exists()
+
+
+def test_a_prediction_is_named_where_the_portal_goes_away_meanwhile(
+    dlh: Dlh, ended_job: Any, node_make: Any, flowers_csv: Path, monkeypatch: Any
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise Unreachable("The portal does not answer.")
+
+    node_make()
+    monkeypatch.setattr(Client, "_wait", away)
+    ended = dlh("predict", ended_job.pk, flowers_csv)
+    made = Prediction.objects.get()
+    assert ended.code == 4 and f"`dlh predictions {ended_job.pk} {made.pk}` has its answer later" in ended.err
 
 
 @pytest.mark.usefixtures("answered")

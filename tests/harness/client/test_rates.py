@@ -89,6 +89,50 @@ def test_trials_of_a_job_are_awaited_shown_and_used(
     assert job.spec["training"]["learning_rate"] == test.used_rate == pytest.approx(test.trials["rate"], rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("run_s", "wish", "words", "remedy"),
+    [
+        (100.0, "auto", "longer than tests do by themselves", True),
+        (3600.0, "auto", "too long on this device", False),
+        (3600.0, "always", "too long on this device", False),
+        (None, "always", "did not tell how long the run would take", False),
+    ],
+)
+@pytest.mark.usefixtures("portal")
+def test_why_there_are_no_trials_is_told_and_a_remedy_only_where_it_is_one(
+    dlh: Dlh, job: Any, node_make: Any, answered: Any, run_s: float | None, wish: str, words: str, remedy: bool
+) -> None:
+    node_make("node-1")
+    answered(run_s=run_s)
+    ended = dlh("lr-find", job.pk, "--trials", wish)
+    said = " ".join(ended.err.split())
+    assert ended.code == 0 and "No trials were made." in said and words in said
+    assert ("--trials always makes them" in said) is remedy
+
+
+@pytest.mark.usefixtures("portal")
+def test_what_was_found_is_shown_though_the_rate_that_was_to_be_used_is_not_among_it(
+    dlh: Dlh, job: Any, node_make: Any, answered: Any
+) -> None:
+    node_make("node-1")
+    answered()
+    ended = dlh("lr-find", job.pk, "--use", "trials")
+    assert ended.code != 0 and "reports no rate 'trials'" in " ".join(ended.err.split())
+    assert "Usable peak learning rates" in ended.out
+    assert job.rate_tests.get().used_rate is None
+
+
+@pytest.mark.parametrize(("place", "words"), [("nowhere/curve.csv", "there is no folder"), (".", "it is a folder")])
+@pytest.mark.usefixtures("portal")
+def test_a_file_that_cannot_be_written_is_refused_before_the_test(
+    dlh: Dlh, job: Any, node_make: Any, tmp_path: Path, place: str, words: str
+) -> None:
+    node_make("node-1")
+    ended = dlh("lr-find", job.pk, "--csv", str(tmp_path / place))
+    assert ended.code == 2 and words in " ".join(ended.err.split())
+    assert not job.rate_tests.exists()
+
+
 @pytest.mark.usefixtures("portal")
 def test_a_test_that_says_nothing_ends_with_its_reason(dlh: Dlh, job: Any, node_make: Any, answered: Any) -> None:
     node_make("node-1")

@@ -93,7 +93,7 @@ def test_the_page_of_a_file_is_told_from_the_file_and_the_direct_address_offered
     [
         "https://raw.githubusercontent.com/a/b/main/iris.csv", "https://github.com/a/b/releases/download/v1/iris.csv",
         "https://www.kaggle.com/api/v1/datasets/download/uciml/iris", "https://notgithub.com/a/b/blob/main/iris.csv",
-        "https://drive.google.com/uc?export=download&id=abc",
+        "https://drive.google.com/uc?export=download&id=abc", "https://github.com/a/b/blob/main/iris.csv?raw=true",
     ],
 )  # fmt: skip
 def test_addresses_of_files_are_left_as_they_are(url):

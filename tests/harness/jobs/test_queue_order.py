@@ -15,7 +15,7 @@ from harness.errors import Conflict
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
-from harness.jobs.queue_order import job_reorder, job_shift, ranks_of
+from harness.jobs.queue_order import job_reorder, job_shift, places_after, ranks_of
 from harness.jobs.queueing import job_priority_set, queue_rows
 from harness.pool.models import Node, PoolSetting
 from harness.pool.services import pool_setting_get
@@ -92,6 +92,25 @@ def policy_set(name):
 
 def movable(user):
     return {row.job.name: (row.can_go_up, row.can_go_down) for row in queue_rows(user=user)[0]}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("policy", ["fifo", "fair_share", "deadline_energy"])
+def test_a_move_is_made_by_one_policy_though_an_admin_changes_it_meanwhile(job_make, people, monkeypatch, policy):
+    policy_set(policy)
+    a, _, c = three(job_make)
+    read = []
+
+    def one(**_):
+        setting = pool_setting_get()
+        setting.policy = policy if not read else "edf"
+        read.append(setting.policy)
+        return setting
+
+    monkeypatch.setattr("harness.jobs.queue_order.pool_setting_get", one)
+    places = places_after(c, a)
+    assert read == [policy]
+    assert [places[job.pk].rank for job in (c, a)] == [-1, 0]
 
 
 @pytest.mark.django_db

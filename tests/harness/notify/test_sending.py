@@ -136,6 +136,16 @@ def test_a_mail_server_that_asks_to_wait_or_is_away_is_tried_again(job, people, 
     )  # fmt: skip
 
 
+def test_a_mail_server_that_is_slow_to_take_a_message_gets_it_once(job, people, told, mails, send_all, monkeypatch):
+    told(people.owner, by_email=True, webhook_url="")
+    monkeypatch.setattr("harness.notify.mail.WAIT_S", 0.3)
+    mails.slow_s = 0.8
+    finish(job)
+    send_all()
+    send_all()
+    assert (Delivery.objects.get().state, len(mails.got)) == ("delivered", 1)
+
+
 @pytest.mark.parametrize("changed", [{"security": Security.STARTTLS}, {"user": "u", "password": "p"}])
 def test_a_mail_server_without_what_is_set_is_told_of_and_gets_no_message(
     job, people, told, mails, send_all, settings, changed

@@ -271,18 +271,44 @@ def test_changes_need_post_and_a_csrf_token(world: SimpleNamespace) -> None:
 
 
 def _shown_on(world: SimpleNamespace) -> dict[str, tuple[int, str]]:
-    """Where addresses lead whose form comes back as a whole page when it is refused: a reload asks for them."""
-    return {
-        "job_edit": (302, reverse("job_page", args=[world.jobs["running"].pk])),
-        "member_set": (302, reverse("project_page", args=["orchard"])),
+    """Where addresses lead whose form is answered with a whole page when it is refused: a reload asks for them."""
+    draft, running = world.jobs["draft"].pk, world.jobs["running"].pk
+    pages = {
+        reverse("account"): ("token_add", "provider_link", "provider_unlink"),
+        reverse("calibration"): ("calibration_begin",),
+        reverse("dataset_page", args=[world.digits.pk]): ("dataset_edit",),
+        reverse("job_list"): ("job_bulk",),
+        reverse("job_page", args=[running]): ("job_edit",),
+        reverse("job_tab", args=[draft, "spec"]): ("spec_save",),
+        reverse("notifications"): ("notifications_save", "notifications_secret"),
+        reverse("pool"): ("node_new", "device_slow", "pool_settings"),
+        reverse("pool_storage"): ("storage_quota_save",),
+        reverse("project_list"): ("project_add", "user_add", "user_act"),
+        reverse("project_page", args=["orchard"]): ("member_set",),
+        reverse("queue"): ("queue_act",),
+        reverse("quotas"): ("quota_save", "quota_end"),
+        reverse("reservations"): ("reservation_new",),
+        reverse("second_factor"): ("second_factor_add", "second_factor_end", "recovery_codes"),
     }
+    return {name: (302, page) for page, names in pages.items() for name in names}
 
 
 def test_nobody_learns_from_the_address_of_a_form_what_is_hidden_from_them(world: SimpleNamespace) -> None:
     client = Client()
     client.force_login(world.outsider)
-    for name in _shown_on(world):
+    hidden = {name for name in _shown_on(world) if ROWS[name].args and ROWS[name].outsider == {404}}
+    assert hidden == {"dataset_edit", "job_edit", "member_set", "spec_save"}
+    for name in hidden:
         assert client.get(address(world, name, ROWS[name])).status_code == 404, name
+
+
+@pytest.mark.parametrize("name", ["job_edit", "pool_settings"])
+def test_the_address_of_a_form_leads_to_its_page_as_it_was_chosen(
+    world: SimpleNamespace, client: Client, name: str
+) -> None:
+    client.force_login(world.owner)
+    shown = client.get(address(world, name, ROWS[name]) + "?q=a+%26+b&page=2")
+    assert shown.headers["Location"] == _shown_on(world)[name][1] + "?q=a+%26+b&page=2"
 
 
 def test_pages_that_only_show_something_take_no_post(world: SimpleNamespace) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from harness.accounts.models import AuditEvent, User
+from harness.accounts.models import AuditEvent, Project, User
 
 
 @pytest.fixture
@@ -57,6 +57,14 @@ def test_all_changes_are_there_page_by_page_newest_first(changes: SimpleNamespac
     assert "Nothing matches" in shown(changes.admin, page=1, person="nobody")
 
 
+def test_a_project_in_the_trash_is_named_without_a_link_to_a_page_that_is_not_there(changes: SimpleNamespace) -> None:
+    place = f'href="/projects/{changes.project.slug}/"'
+    assert place in shown(changes.admin)
+    Project.objects.update(deleted_at=timezone.now())
+    text = shown(changes.admin)
+    assert place not in text and f"{changes.project.name}, in the trash" in text
+
+
 def test_beyond_the_last_page_the_last_one_is_shown(changes: SimpleNamespace) -> None:
     text = shown(changes.admin, page=99)
     assert "page 3 of 3" in text and ">person-0<" in text
@@ -74,6 +82,16 @@ def test_it_is_filtered_by_person_verb_and_day(changes: SimpleNamespace) -> None
     assert "121 in all" in shown(changes.admin, since=str(today), until=str(today))
     kept = shown(changes.admin, person="owner", verb="membership_set", page=2)
     assert "person=owner" in kept and "verb=membership_set" in kept
+
+
+def test_days_are_those_of_the_readers_browser_in_whose_zone_the_page_tells_times(changes: SimpleNamespace) -> None:
+    event = AuditEvent.objects.get(action="node_add")
+    AuditEvent.objects.filter(pk=event.pk).update(at=datetime(2025, 1, 31, 20, 0, tzinfo=UTC))
+    days = {"since": "2025-02-01", "until": "2025-02-01"}
+    assert "node-9" not in shown(changes.admin, **days)
+    User.objects.filter(pk=changes.admin.pk).update(browser_time_zone="Asia/Tokyo")
+    assert "node-9" in shown(changes.admin, **days)
+    assert "node-9" not in shown(changes.admin, since="2025-01-31", until="2025-01-31")
 
 
 @pytest.mark.parametrize("day", ["yesterday", "2030-13-01", "2030-02-30", "9999-12-31", "0001-01-01"])

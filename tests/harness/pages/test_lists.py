@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from html import unescape
 from types import SimpleNamespace
 from typing import Any
 
@@ -150,6 +151,27 @@ def test_chosen_jobs_are_tagged_together_and_freed_of_a_tag(world: SimpleNamespa
     owner.post("/jobs/bulk/", {"do": "untag", "tags": "lr:0.1", "job": chosen})
     assert tags() == [["old", "näher"], ["näher"]]
     assert "No tag is given." in owner.post("/jobs/bulk/", {"do": "tag", "job": chosen}, follow=True).content.decode()
+
+
+def test_tags_that_are_refused_come_back_with_the_jobs_that_do_not_have_them(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    full, free, other = (world.jobs[state] for state in ("failed", "succeeded", "running"))
+    Job.objects.filter(pk=full.pk).update(tags=[f"tag-{number}" for number in range(20)])
+    Job.objects.filter(pk=free.pk).update(tags=[])
+    sent = {"do": "tag", "tags": "one more & <more>", "job": [full.pk, free.pk]}
+    answer = owner.post("/jobs/bulk/?sort=name", sent)
+    page = unescape(answer.content.decode())
+    assert answer.status_code == 422 and "1 job tagged" in page and "at most 20 tags" in page
+    assert re.search(r"<details[^>]*data-tagging open>", page) and 'value="one more & <more>"' in page
+    ticked = {job.pk for job in (full, free, other) if re.search(rf'name="job"\s+value="{job.pk}"[^>]*\schecked', page)}
+    assert ticked == {full.pk}
+    free.refresh_from_db()
+    assert free.tags == ["one more & <more>"]
+    page = unescape(owner.post("/jobs/bulk/", {**sent, "tags": " , "}).content.decode())
+    assert "No tag is given." in page and len(re.findall(r'name="job"[^>]*\schecked', page)) == 2
+    shown = owner.get("/jobs/?sort=name").content.decode().partition("<table")[2].partition("</form>")[0]
+    assert "data-tagging" in shown and not re.search(r"data-tagging open|\schecked", shown)
 
 
 def test_what_nobody_asked_for_is_done_to_no_job(world: SimpleNamespace, owner: Client) -> None:

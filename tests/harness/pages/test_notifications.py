@@ -83,4 +83,7 @@ def test_names_in_messages_stay_text_and_others_see_none_of_them(
 
 @pytest.mark.parametrize("name", ["notifications_save", "notifications_secret", "notifications_test"])
 def test_nothing_is_changed_by_looking(owner: Client, name: str) -> None:
-    assert owner.get(reverse(name)).status_code == 405
+    owner.post(reverse("notifications_save"), {"job_failed": "on", "webhook_url": "https://hook.example/x"})
+    before = (list(NotifyChoice.objects.values()), Delivery.objects.count())
+    assert owner.get(reverse(name)).status_code == (405 if name == "notifications_test" else 302)
+    assert (list(NotifyChoice.objects.values()), Delivery.objects.count()) == before and before[0]

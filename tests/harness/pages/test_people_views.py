@@ -6,6 +6,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from django.test import Client
 from django.urls import reverse
 
@@ -77,6 +78,27 @@ def test_why_the_role_of_a_member_stays_whose_account_is_disabled_is_not_said_of
     assert world.project.memberships.get(user=world.member).role == "member"
 
 
+@pytest.mark.parametrize(
+    ("who", "said"),
+    [
+        ("member", "member is in the project already; their account is disabled. An admin of the installation enables"),
+        ("OUTSIDER", "outsider cannot be added: their account is disabled. An admin of the installation enables it"),
+    ],
+)
+def test_whoever_adds_somebody_whose_account_is_disabled_is_told_so_where_the_name_was_typed(
+    world: SimpleNamespace, client: Client, who: str, said: str
+) -> None:
+    client.force_login(world.owner)
+    type(world.member).objects.filter(username=who.lower()).update(is_active=False)
+    before = list(world.project.memberships.values())
+    sent = {"username": who, "role": "viewer", "add": "1"}
+    answer = client.post(reverse("member_set", args=[world.project.slug]), sent)
+    card = answer.content.decode().partition('id="am"')[2].partition("</form>")[0]
+    assert answer.status_code == 422 and said in card and f'value="{who}"' in card
+    assert "There is no user" not in card and 'name="add"' in card
+    assert list(world.project.memberships.values()) == before
+
+
 def test_the_last_admin_cannot_be_disabled_and_nobody_finds_the_button_for_themselves(
     world: SimpleNamespace, client: Client
 ) -> None:
@@ -84,3 +106,12 @@ def test_the_last_admin_cannot_be_disabled_and_nobody_finds_the_button_for_thems
     assert reverse("user_act", args=["admin", "disable"]) not in client.get(reverse("project_list")).content.decode()
     told: Any = client.post(reverse("user_act", args=["admin", "disable"]), follow=True)
     assert "last admin" in told.content.decode()
+
+
+def test_who_is_no_admin_learns_nothing_of_who_has_an_account(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.member)
+    places = [reverse("member_remove", args=[world.project.slug, name]) for name in ("outsider", "nobody-of-that-name")]
+    assert [client.post(place).status_code for place in places] == [403, 403]
+    assert world.project.memberships.filter(user=world.member).exists()
+    left: Any = client.post(reverse("member_remove", args=[world.project.slug, world.member.username.upper()]))
+    assert left.url == reverse("project_list") and not world.project.memberships.filter(user=world.member).exists()

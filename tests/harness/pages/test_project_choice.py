@@ -113,3 +113,10 @@ def test_the_page_says_why_one_can_create_no_further_project(
     told: Any = client.post(reverse("project_add"), {"name": "More"}, follow=True)
     assert words in told.content.decode() and not Project.objects.filter(name="More").exists()
     assert form in client_of(people.admin).get(reverse("project_list")).content.decode()
+
+
+@pytest.mark.parametrize("name", ["New", "Add", "Trash", "Members"])
+def test_a_project_of_any_name_has_a_page(name: str, people: SimpleNamespace) -> None:
+    client = client_of(people.owner)
+    told: Any = client.post(reverse("project_add"), {"name": name}, follow=True)
+    assert told.status_code == 200 and f"<h1>{name}</h1>" in told.content.decode()

@@ -11,7 +11,9 @@ from typing import Any
 from django.conf import settings
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
+from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
 from harness.rates.models import RateTest
 from harness.rates.tasks import rate_range_done
@@ -75,9 +77,46 @@ def test_a_page_says_why_there_are_no_trials(owner: Client, draft: Job) -> None:
     draft.rate_tests.all().delete()
     ask(owner, draft)
     test = draft.rate_tests.get()
+    rate_range_done(report_make(test.pk, run_s=100.0))
+    text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
+    assert "No trials were made" in text and "ask for them" in text and "Expected: 7 min 18 s" in text
+
+
+def test_trials_that_would_not_be_made_if_asked_for_are_told_as_too_long(owner: Client, draft: Job) -> None:
+    draft.rate_tests.all().delete()
+    ask(owner, draft)
+    test = draft.rate_tests.get()
     rate_range_done(report_make(test.pk, run_s=3600.0))
     text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
-    assert "No trials were made" in text and "ask for them" in text and "Expected: 4 h 23 min" in text
+    assert "too long on this device" in text and "ask for them" not in text and "Expected: 4 h 23 min" in text
+
+
+def test_a_curve_without_any_loss_is_not_drawn(owner: Client, draft: Job) -> None:
+    draft.rate_tests.all().delete()
+    ask(owner, draft)
+    test = draft.rate_tests.get()
+    record = record_make().to_dict() | {"sweeps": [{"losses": [None], "scores": [None]}]}
+    rate_range_done(report_make(test.pk, record=record))
+    text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
+    assert "not a finite number from step 1" in text and "Test again" in text
+    assert f"chart-rates-{test.pk}" not in text
+
+
+def test_a_rate_is_told_to_be_in_the_spec_only_while_it_is(owner: Client, draft: Job) -> None:
+    test = draft.rate_tests.get()
+    owner.post(reverse("job_rates_use", args=[draft.pk, test.pk]), {"rate": "valley"})
+    assert "in the spec</span>" in tab(owner, draft)
+    draft.refresh_from_db()
+    spec = {**draft.spec, "training": {**draft.spec["training"], "learning_rate": 0.0123}}
+    job_spec_update(user=test.by, job=draft, spec=spec)
+    assert "in the spec</span>" not in tab(owner, draft)
+
+
+def test_a_draft_in_the_trash_is_not_told_to_be_submitted(owner: Client, draft: Job) -> None:
+    test = draft.rate_tests.get()
+    Job.objects.filter(pk=draft.pk).update(deleted_at=timezone.now())
+    text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
+    assert "in the trash: restore it" in text and "was submitted" not in text
 
 
 def test_an_unclear_curve_is_shown_with_its_reason(owner: Client, draft: Job) -> None:

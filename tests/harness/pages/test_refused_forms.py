@@ -216,9 +216,11 @@ def test_a_quota_whose_number_alone_is_changed_lends_as_before(admin: Client, wo
         assert list(Quota.objects.values_list("devices", "may_borrow")) == [(int(devices), kept)]
 
 
-def test_a_project_without_a_name_is_refused_on_the_page_of_projects(admin: Client) -> None:
+@pytest.mark.parametrize("name", [" ", "Long " * 25])
+def test_a_name_that_a_project_cannot_have_is_corrected_where_it_was_typed(admin: Client, name: str) -> None:
     before = Project.objects.count()
-    assert "A project needs a name" in told(admin, "project_add", name=" ")
+    page = refused(admin, "project_add", name=name)
+    assert page.count("A project needs a name of at most 120 characters.") == 1
     assert Project.objects.count() == before
 
 

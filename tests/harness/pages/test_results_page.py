@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import re
+from html import unescape
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -55,9 +56,34 @@ def test_results_that_a_disk_does_not_give_are_told_beside_the_other_tabs(
 def test_other_jobs_on_the_same_data_are_listed_with_the_best_first(
     world: SimpleNamespace, owner: Client, metric: str, sort: str
 ) -> None:
-    Job.objects.filter(pk=world.jobs["succeeded"].pk).update(metric_name=metric)
-    dataset = world.jobs["succeeded"].dataset_id
-    assert f'?dataset={dataset}&amp;sort={sort}"' in page_with(world, owner)
+    job = world.jobs["succeeded"]
+    Job.objects.filter(pk=job.pk).update(metric_name=metric)
+    assert job.task == "image_classification"
+    link = f'"/jobs/?dataset={job.dataset_id}&amp;metric={metric}&amp;sort={sort}"'
+    assert link in page_with(world, owner)
+
+
+def test_jobs_on_the_same_data_that_predict_or_measure_something_else_are_not_among_the_others(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job, other = world.jobs["succeeded"], world.jobs["failed"]
+    mine = {**job.resolved["spec"], "data": {**job.resolved["spec"]["data"], "target": "a & b"}}
+    Job.objects.filter(pk=job.pk).update(task="regression", metric_name="rmse", resolved={**job.resolved, "spec": mine})
+    like = {"task": "regression", "dataset": job.dataset, "deleted_at": None}
+
+    def others(metric: str, target: str) -> str:
+        spec = {**mine, "data": {**mine["data"], "target": target}}
+        Job.objects.filter(pk=other.pk).update(metric_name=metric, resolved={**job.resolved, "spec": spec}, **like)
+        link = re.search(r'href="([^"]+)"\s*>Others on this data', page_with(world, owner))
+        assert link
+        return owner.get(unescape(link[1])).content.decode()
+
+    shown = others("rmse", "a & b")
+    assert all(reverse("job_page", args=[one.pk]) in shown for one in (job, other))
+    assert "Target" in shown and "a &amp; b" in shown
+    for metric, target in (("mae", "a & b"), ("rmse", "a")):
+        shown = others(metric, target)
+        assert reverse("job_page", args=[job.pk]) in shown and reverse("job_page", args=[other.pk]) not in shown
 
 
 @pytest.mark.parametrize(("notes", "shown"), [(["It is <sure>."], True), ([], False), ("odd", False), ([3], False)])

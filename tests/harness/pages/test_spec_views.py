@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import html
 import json
 import re
@@ -17,7 +18,7 @@ from django.urls import reverse
 from codegen.profile.types import ColumnType
 from codegen.spec_yaml import load
 from harness.datasets.models import Dataset
-from harness.jobs import drafts
+from harness.jobs import drafts, programs
 from harness.jobs.models import Job
 from harness.pages.spec_fields import SpecField, spec_groups
 from harness.pages.templatetags.dlh import guess_value
@@ -34,6 +35,23 @@ def test_a_refused_spec_is_shown_again_as_it_was_typed(world: SimpleNamespace, o
     url = reverse("spec_save", args=[world.jobs["draft"].pk])
     response = owner.post(url, {"spec": "training:\n  epochs: 0\n"})
     assert response.status_code == 422 and "epochs: 0" in response.content.decode()
+
+
+def test_a_spec_for_which_the_disk_has_no_room_is_shown_again_as_it_was_typed(
+    world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(wanted: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(programs, "folders_replace", full)
+    job = world.jobs["draft"]
+    before = (job.spec, job.program_sha256)
+    answer = owner.post(reverse("spec_save", args=[job.pk]), {"spec": "training:\n  epochs: 3  # mine\n"})
+    page = html.unescape(answer.content.decode())
+    assert answer.status_code == 507 and "epochs: 3  # mine" in page
+    assert "The disk of this installation is full; nothing was changed." in page
+    job.refresh_from_db()
+    assert (job.spec, job.program_sha256) == before
 
 
 def test_a_spec_that_was_opened_before_another_was_saved_does_not_take_that_back_unasked(

@@ -84,13 +84,24 @@ def test_a_secret_of_one_letter_is_refused():
         node_secret_give(name="far-0", secret="dlhn_" + "a" * 64)
 
 
-def test_without_the_broker_nothing_is_changed(monkeypatch):
-    def away(*_):
-        raise redis.ConnectionError
-
-    monkeypatch.setattr("harness.pool.given.broker_user_renew", away)
-    with pytest.raises(Unavailable):
+@pytest.mark.parametrize(
+    ("other", "said", "hint"),
+    [
+        ({"port": 1}, "does not answer", "Try again in a moment"),
+        ({"password": "wrong"}, "refuses the portal's own user or password", "DLH_REDIS_URL"),
+        ({"username": "nobody", "password": "wrong"}, "refuses the portal's own user or password", "DLH_REDIS_URL"),
+        ({"password": None}, "refuses the portal's own user or password", "DLH_REDIS_URL"),
+    ],
+)
+def test_a_broker_that_refuses_us_is_told_from_one_that_does_not_answer_and_nothing_is_changed(
+    broker, monkeypatch, other, said, hint
+):
+    known = broker.connection_pool.connection_kwargs
+    place = {name: known.get(name) for name in ("host", "port", "username", "password")} | other
+    monkeypatch.setattr("harness.pool.broker_users.client", lambda: redis.Redis(**place))
+    with pytest.raises(Unavailable, match=said) as refused:
         node_secret_give(name="far-0", secret=SECRET)
+    assert hint in refused.value.hint and ("Try again" in refused.value.hint) == ("port" in other)
     assert not Node.objects.exists()
 
 

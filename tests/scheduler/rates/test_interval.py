@@ -130,6 +130,21 @@ def test_a_loss_that_still_falls_at_the_end_is_told() -> None:
     assert found.diverged_at is None
 
 
+def test_a_loss_that_falls_until_it_is_no_number_asks_for_no_larger_rates() -> None:
+    falls = [2.3] * 20 + [2.3 - 0.05 * step for step in range(30)]
+    found = rate_range(one([*falls, math.nan]))
+    assert found.diverged_at == pytest.approx(RATES[50]) and found.high < RATES[50]
+    (note,) = found.notes
+    assert f"At {RATES[50]:.2g} the loss is no finite number" in note and "larger ones may be better" not in note
+
+
+@pytest.mark.parametrize("steps", [12, 19])
+def test_a_sweep_that_ended_since_its_loss_had_left_asks_for_a_smaller_rate_and_not_for_more_steps(steps: int) -> None:
+    with pytest.raises(RateUnclear, match=f"has left for good after {steps} of {len(RATES)} steps") as refused:
+        rate_range(one([*[2.3] * (steps - 4), 5.0, 9.0, 20.0, 60.0]))
+    assert refused.value.code == "diverges_at_once" and "smaller rate" in refused.value.hint
+
+
 def test_sweeps_are_joined_by_their_median_as_far_as_half_of_them_came() -> None:
     sweeps = tuple(
         Sweep(losses=tuple(losses), scores=(math.nan,) * len(losses))

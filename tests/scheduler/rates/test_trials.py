@@ -16,6 +16,7 @@ from scheduler.rates.trials import (
     TrialsRecord,
     most_share,
     trial_choice,
+    trials_left_out,
     trials_s,
     trials_scale,
 )
@@ -80,6 +81,13 @@ def test_trials_keep_to_the_time_they_are_allowed_or_are_not_made(run_s: float, 
     assert trials_s(run_s, scale) <= limit_s * (1 + 1e-9)
     if not scale:
         assert limit_s < run_s * most_share() * LEAST_SCALE * (1 + 1e-9)
+
+
+def test_trials_are_to_be_asked_for_only_where_they_are_made_then() -> None:
+    assert trials_left_out("auto", 1.0) == ""
+    assert "ask for them" in trials_left_out("auto", 100.0) and trials_left_out("always", 100.0) == ""
+    assert trials_left_out("auto", 3600.0) == trials_left_out("always", 3600.0)
+    assert "too long on this device" in trials_left_out("always", 3600.0)
 
 
 @pytest.mark.parametrize("run_s", [0.0, -1.0, math.nan, math.inf])

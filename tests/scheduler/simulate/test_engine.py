@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from scheduler.policies import names, policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
 from scheduler.policies.edf_widest import EdfWidest
 from scheduler.policies.ways import Rescale
 from scheduler.simulate.engine import Engine, SimJob
 from scheduler.simulate.metrics import measure
 from scheduler.simulate.pool import Gang, Part, SimPool
-from scheduler.simulate.report import report_html, ticks
+from scheduler.simulate.report import WIDTH, report_html, ticks
 from scheduler.simulate.rules import Rules
 from scheduler.simulate.run import one_speed, sim_jobs, simulate
 from scheduler.simulate.traces import TraceJob
@@ -130,6 +132,27 @@ def test_a_deadline_that_no_width_can_keep_is_refused_where_the_rules_say_so():
     assert served.finished_s is not None and not served.in_time
 
 
+@pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
+def test_a_job_that_ends_at_its_very_deadline_is_in_time(policy):
+    """49 s, kept as a rate and told as a time again, are 49.00000000000001."""
+    trace = [TraceJob(job_id="a", submitted_s=0.0, deadline_s=49.0, count=1, run_s=49.0)]
+    found = measure(simulate(trace, SimPool.parse("1x1"), policy, overheads=False))
+    assert (found.finished, found.refused, found.satisfaction) == (1, 0, 1.0)
+
+
+def test_the_makespan_ends_with_the_last_job_and_not_with_the_decision_after_it():
+    jobs = [made("a", 100.0, 10.0, widths=(1,)), made("b", 500.0, 20.0, widths=(1,))]
+    assert measure(replayed(jobs, EdfWidest(), rules=Rules(slot_s=3600.0))).makespan_s == pytest.approx(3620.0)
+    alone = measure(replayed(jobs[:1], EdfWidest()))
+    assert alone.makespan_s == pytest.approx(10.0) and alone.utilisation == pytest.approx(0.25)
+    assert measure(replayed([made("a", 100.0, 10.0, widths=(8,))], EdfWidest())).makespan_s == 0.0
+
+
+def test_slots_too_short_to_be_told_from_now_are_replayed_as_well():
+    replay = replayed([made("a", 1.7e9, 60.0, widths=(1,))], EdfWidest(), rules=Rules(slot_s=1e-7))
+    assert replay.outcomes[0].finished_s == pytest.approx(1.7e9 + 60.0)
+
+
 def test_a_job_wider_than_the_pool_leaves_and_the_replay_ends():
     replay = replayed([made("a", 0.0, 10.0, widths=(8,)), made("b", 5.0, 10.0, widths=(1,))], EdfWidest())
     ends = {outcome.job.job_id: outcome.finished_s is not None for outcome in replay.outcomes}
@@ -142,6 +165,25 @@ def test_neither_a_time_to_finish_nor_a_wait_is_told_where_nothing_ran():
     assert '<th scope="row">Submission to finish, mean</th><td>-</td>' in page
     assert '<th scope="row">... median</th><td>-</td>' in page
     assert '<th scope="row">Submission to start, mean</th><td>-</td>' in page
+
+
+def test_a_plot_has_no_curve_of_jobs_that_are_not_there():
+    """A curve at 0 h would say that all of them ended at once, or just in time."""
+    undated, hopeless = made("a", 0.0, 10.0), made("b", 0.0, 1000.0, 100.0)
+    replays = [
+        replayed([undated], EdfWidest()),
+        replayed([hopeless], DeadlineEnergy(), rules=Rules(refuse_late=True)),
+    ]
+    page = report_html("trace", replays, [measure(replay) for replay in replays])
+    jct, slack = page.split("<figure>")[4:6]
+    assert jct.count('points=""') == 1 and slack.count('points=""') == 2
+
+
+def test_the_names_of_all_policies_stand_within_the_plots():
+    replays = [replayed([made("a", 0.0, 60.0)], policy_of(name)) for name in names()]
+    page = report_html("trace", replays, [measure(replay) for replay in replays])
+    starts = {name: float(re.findall(rf'<text x="([\d.]+)"[^>]*>{name}<', page)[0]) for name in names()}
+    assert max(starts.values()) < WIDTH - 80
 
 
 def test_a_trace_of_our_own_history_is_replayed_as_it_ran():
@@ -217,7 +259,7 @@ def test_ticks_are_round_and_lie_inside():
     assert all(0.3 <= tick <= 0.9 for tick in ticks(0.3, 0.9))
 
 
-@pytest.mark.parametrize("text", ["", "8", "0x8", "axb", "1x8,,", "999999x999"])
+@pytest.mark.parametrize("text", ["", "8", "0x8", "axb", "1x8,,", "999999x999", "0x8,1x8:V100", "1x8,1x0:cpu"])
 def test_a_pool_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match="pool"):
         SimPool.parse(text)

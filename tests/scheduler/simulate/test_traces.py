@@ -244,3 +244,21 @@ def test_a_table_with_a_bad_cell_is_refused_with_its_row(tmp_path):
     (tmp_path / "net.csv").write_text("global_batch_size,1,2\n4,1.0,-2\n", "utf-8")
     with pytest.raises(TraceError, match=r"net\.csv, row 2: column 2: -2 is not a rate"):
         Tables.read(tmp_path)
+
+
+def test_a_table_whose_lines_end_as_on_old_machines_is_read(tmp_path):
+    written(tmp_path, "global_batch_size,1,2\r64,1.5,2.5\r", "net.csv")
+    assert Tables.read(tmp_path).rates(TraceJob(job_id="a", submitted_s=0, model="net", batch_size=64)) == {
+        1: 1.5,
+        2: 2.5,
+    }
+
+
+def test_a_table_that_is_no_csv_is_refused_with_its_row(tmp_path):
+    written(tmp_path, f'global_batch_size,1\n64,"{"1" * 200}"\n', "net.csv")
+    most = csv.field_size_limit(100)
+    try:
+        with pytest.raises(TraceError, match=r"net\.csv, row 2: not CSV: field larger"):
+            Tables.read(tmp_path)
+    finally:
+        csv.field_size_limit(most)
