@@ -12,10 +12,12 @@ from scheduler.estimation.values import Interval
 from scheduler.offers.promisable import Promisable
 from scheduler.offers.values import LEAST_CHANCE, finish_told_s
 from scheduler.offers.words import LARGER_QUOTA, NO_PROMISE, NOT_OF_BORROWED, chance_words, later_words
+from scheduler.placing.alone import Alone
 from scheduler.placing.capacity import Shown, shown
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
+from scheduler.policies.edf import Edf
 from scheduler.types import Admission, Capacity, JobView, Option, Plan, Policy, PoolView, Quotas, count_of
 from worker.words import duration_words
 
@@ -50,6 +52,8 @@ def admit(
         text = "There is no estimate of how long it takes on the devices that can run it, so no finish can be promised."
         return Admission(accepted=False, finish_s=None, earliest_finish_s=None, text=text)
     finish_s, soonest = _ask(chosen, seen, view, now_s, quotas)
+    if finish_s is None and soonest is not None and isinstance(chosen, Edf):
+        soonest = _kept_when_asked(chosen, seen, soonest, view, now_s, quotas)
     return _answer(job, seen, finish_s, soonest, _fastest(seen, view.capacity), now_s, quotas)
 
 
@@ -104,6 +108,10 @@ def _problem(job: JobView, now_s: float) -> str:
     return ""
 
 
+_MOST_ASKED = 4
+"""Plans of the whole pool, two for each, until a finish is found that is kept when it is asked for."""
+
+
 class _Ahead(NamedTuple):
     """What is ahead of a job that a plan has a place for."""
 
@@ -114,6 +122,11 @@ class _Ahead(NamedTuple):
     """Middle of what it then takes."""
     end_s: float
     """Upper end."""
+
+    def not_before(self, start_s: float) -> _Ahead:
+        """The same, begun then at the earliest."""
+        later_s = max(0.0, start_s - self.start_s)
+        return self._replace(start_s=self.start_s + later_s, end_s=self.end_s + later_s)
 
     def chance(self, job: JobView) -> float:
         """Probability that it ends by its deadline."""
@@ -131,10 +144,31 @@ def _ask(chosen: Policy, job: JobView, view: Shown, now_s: float, quotas: Quotas
         return finish_s, _Ahead(slot.start_s, slot.data, job.left_s(slot.option), slot.end_s) if slot else None
     plan = chosen.plan(view.jobs, view.capacity, now_s, quotas)
     found = _planned(plan, job, now_s)
+    if found is not None:
+        alone = Alone(view.jobs, view.capacity.pool, now_s, plan.allotments.keys())
+        found = found.not_before(min(alone.from_s(job, option) for option in job.options))
     if found is None or _weakens(plan, chosen.plan(before, view.capacity, now_s, quotas), before, now_s):
         return None, None
     finish_s = found.start_s + found.data.mid_s + found.run_s
     return (finish_s if found.end_s <= _deadline(job) else None), found
+
+
+def _kept_when_asked(
+    chosen: Policy, job: JobView, soonest: _Ahead, view: Shown, now_s: float, quotas: Quotas
+) -> _Ahead:
+    """The same with an end that is kept if it is asked for, infinite where none is found: served by deadlines, a job
+    with a later one has its place behind more."""
+    end_s = soonest.end_s
+    for _ in range(_MOST_ASKED):
+        if math.isinf(end_s):
+            break
+        later = replace(job, deadline_s=finish_told_s(end_s, now_s))
+        jobs = [later if other.job_id == job.job_id else other for other in view.jobs]
+        finish_s, then = _ask(chosen, later, replace(view, jobs=jobs), now_s, quotas)
+        if finish_s is not None:
+            return soonest._replace(end_s=end_s)
+        end_s = then.end_s if then is not None else math.inf
+    return soonest._replace(end_s=math.inf)
 
 
 class _Fastest(NamedTuple):

@@ -1,14 +1,16 @@
-"""Whose finish a change of quotas, priorities or the order of the queue moves: as a drain tells it."""
+"""Whose finish a change of quotas, reservations, priorities or the queue's order moves: as a drain tells it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
+from harness.jobs.control.pool_rows import reserved_again
 from harness.jobs.control.views import Facts, facts_read, quotas_view
 from harness.jobs.drain import Affected, Outlook, affected
 from harness.jobs.models import Job
@@ -85,8 +87,8 @@ def _told(facts: Facts, changed: Facts) -> tuple[Affected, ...]:
 
 
 def change_consequences(change: Callable[[], Any]) -> tuple[Affected, ...]:
-    """Carry out a change of quotas, priorities or the order, and tell what it does; raises what the change raises;
-    nothing is told where the plan cannot be made.
+    """Carry out a change of quotas, reservations, priorities or the order, and tell what it does; raises what the
+    change raises; nothing is told where the plan cannot be made.
 
     All else is taken as it was before: what control decides meanwhile is not told as a consequence.
     """
@@ -107,7 +109,8 @@ class _Before:
         facts = self._facts
         fresh = Job.objects.only("priority", "rank").in_bulk(facts.jobs)
         places = {pk: Place(priority=job.priority, rank=job.rank) for pk, job in fresh.items()}
-        changed = replace(facts, views=_placed(facts, places), quotas=quotas_view())
+        pool = reserved_again(facts.pool, datetime.fromtimestamp(facts.now_s, UTC))
+        changed = replace(facts, views=_placed(facts, places), pool=pool, quotas=quotas_view())
         return affected(facts, self._outlook, Outlook.of(changed))
 
 

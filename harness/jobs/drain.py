@@ -24,7 +24,7 @@ PAUSED = "It makes room for a job that goes before it, and resumes later."
 NO_WIDER = " The new finish is as if it got none of them back."
 """Who takes devices in again is decided when they are free: what is expected knows nothing of it."""
 LATER_S = 60.0
-"""A finish that moves by less is not worth a line."""
+"""A finish that moves by less is not worth a line, unless a promise breaks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +159,8 @@ def _held_back(facts: Facts, view: JobView, before: Outlook, after: Outlook) -> 
     reason, old = after.waits.get(job_id), before.waits.get(job_id)
     stuck = reason is not None and reason.code in NEVER
     was_stuck = old is not None and old.code in NEVER
-    later = was is not None and will is not None and will[1] - was[1] > LATER_S
+    breaks = _breaks(view, was, will)
+    later = breaks or (was is not None and will is not None and will[1] - was[1] > LATER_S)
     # It would wait behind jobs of which nobody knows when they end.
     lost = reason is not None and will is None and (was is not None or job_id in before.starting)
     paused = job_id in after.paused and job_id not in before.paused
@@ -174,8 +175,15 @@ def _held_back(facts: Facts, view: JobView, before: Outlook, after: Outlook) -> 
         finish_before=finish_before,
         finish_after=finish,
         why=changed or (reason.text if reason and finish is None else ""),
-        breaks_promise=job.promised_at is not None and (finish is None or finish > job.promised_at),
+        breaks_promise=breaks or (job.promised_at is not None and (finish is None or finish > job.promised_at)),
     )
+
+
+def _breaks(view: JobView, was: tuple[float, float] | None, will: tuple[float, float] | None) -> bool:
+    """Whether a promise that would be kept breaks, be it by a moment."""
+    if not view.promised or view.deadline_s is None or was is None or will is None:
+        return False
+    return was[1] <= view.deadline_s < will[1]
 
 
 def _narrower_words(view: JobView, before: Outlook, after: Outlook) -> str:

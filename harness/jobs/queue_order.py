@@ -90,7 +90,8 @@ def shift_before(job: Job, to: str) -> Job | None:
 def job_reorder(*, user: User, job: Job, before: Job | None) -> Job:
     """Put a waiting job just before another in the queue, or behind all that it can be moved among.
 
-    It takes the other's priority; jobs that come later still go behind all of it. Raises `Forbidden`, `Conflict`.
+    It takes the other's priority where its own would have it elsewhere; jobs that come later still go behind all of it.
+    Raises `Forbidden`, `Conflict`.
     """
     require_admin(user)
     with transaction.atomic():
@@ -117,12 +118,22 @@ def places_after(job: Job, before: Job | None) -> dict[str, Place]:
     ahead = next((peer for peer in peers if before is not None and peer.pk == before.pk), None)
     if before is not None and ahead is None:
         raise _out_of_reach(job, before, waiting, policy)
-    priority = ahead.priority if ahead else min(peer.priority for peer in peers)
-    level = [peer for peer in peers if peer.priority == priority and peer.pk != job.pk]
     moved = next(peer for peer in peers if peer.pk == job.pk)
-    level.insert(level.index(ahead) if ahead else len(level), moved)
+    priority = _priority_there(moved, ahead, peers)
+    level = [peer for peer in peers if peer.priority == priority and peer.pk != job.pk]
+    level.insert(level.index(ahead) if ahead in level else len(level), moved)
     ranks = _ranks(level, group, policy)
     return {row.pk: Place(priority=priority, rank=rank) for row, rank in zip(level, ranks, strict=True)}
+
+
+def _priority_there(moved: Job, ahead: Job | None, peers: Sequence[Job]) -> int:
+    """Of who is put just before `ahead` (None: behind all): the nearest to its own that puts it there. Who moves down
+    among those of its priority keeps that, though one of a lower priority comes next."""
+    others = [peer for peer in peers if peer.pk != moved.pk]
+    at = others.index(ahead) if ahead is not None else len(others)
+    least = ahead.priority if ahead is not None else min(peer.priority for peer in peers)
+    most = others[at - 1].priority if at else least
+    return max(least, min(moved.priority, most))
 
 
 def _waiting() -> list[Job]:

@@ -3,7 +3,8 @@
 A GPU that its driver does not answer for (a hiccup of NVML, a fall off the bus) is missing from a report. Its row is
 kept, with the slowness that an admin declared and what is reserved; nothing new starts on it, and a run that holds it
 goes on until it ends by itself. It is known again by its UUID, whatever its number is then. A GPU that stays away for
-`KEPT_FOR` is forgotten. CPU cores are a number that the node was given: those beyond it go at once.
+`KEPT_FOR` is forgotten. CPU cores are a number that the node was given: those beyond it go at once, or once nobody
+holds them and what is reserved of them is over.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
 from harness.pool.models import Device, DeviceKind, Node, Reservation
@@ -47,7 +48,7 @@ def devices_follow(node: Node, told: DeviceFields, now: datetime) -> bool:
     changed = _go_away([*missing, *renumbered], now)
     for key, fields in told.items():
         changed |= _is_there(node, key, fields, found.get(key), now, is_added=bool(have))
-    return _cores_drop(missing) or changed
+    return _cores_drop(missing, now) or changed
 
 
 def _known(have: Collection[Device], told: DeviceFields) -> dict[Key, Device]:
@@ -97,15 +98,20 @@ def _is_there(
     return True
 
 
-def _cores_drop(devices: Collection[Device]) -> bool:
-    """CPU cores that the node has no more; those that are held go when they are given back."""
+def _cores_drop(devices: Collection[Device], now: datetime) -> bool:
+    """CPU cores that the node has no more; those that are held or reserved go when that is over: a reservation must not
+    go with a number that may be a mistake."""
     cores = [device.pk for device in devices if device.kind == DeviceKind.CPU]
-    return bool(cores) and bool(Device.objects.filter(pk__in=cores, allocation__isnull=True).delete()[0])
+    return bool(cores) and bool(_unwanted(now).filter(pk__in=cores).delete()[0])
+
+
+def _unwanted(now: datetime) -> QuerySet[Device]:
+    """Those that nobody holds, and that nobody has reserved."""
+    kept = Reservation.objects.filter(device=OuterRef("pk"), cancelled_at=None, ends_at__gt=now)
+    return Device.objects.filter(~Exists(kept), allocation__isnull=True)
 
 
 def devices_forget() -> int:
     """Delete devices that have been away for too long, that nobody holds, and that nobody has reserved."""
     now = timezone.now()
-    kept = Reservation.objects.filter(device=OuterRef("pk"), cancelled_at=None, ends_at__gt=now)
-    gone = Device.objects.filter(~Exists(kept), away_since__lt=now - KEPT_FOR, allocation__isnull=True)
-    return gone.delete()[0]
+    return _unwanted(now).filter(away_since__lt=now - KEPT_FOR).delete()[0]

@@ -73,12 +73,13 @@ def most_devices(nodes: Sequence[NodeNow], *, spans_nodes: bool) -> int:
 
 def never(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: bool) -> WaitReason | None:
     """Why nodes that have the devices (`lacking`) could never run it; None where they could."""
-    return _never_memory(nodes, option, spans_nodes) or _never_sandbox(nodes, option, level, spans_nodes)
+    found = _never_memory(nodes, option, spans_nodes) or _never_sandbox(nodes, option, level, spans_nodes)
+    return found or (_never_together(nodes, option, level) if spans_nodes else None)
 
 
 def _never_memory(nodes: Sequence[NodeNow], option: Option, spans_nodes: bool) -> WaitReason | None:
     if spans_nodes:
-        most = sum(min(now.total, option.devices_in(now.node.memory_bytes)) for now in nodes)
+        most = _room(nodes, option)
         enough, asked = most >= option.count, f"{size_words(option.memory_bytes / option.count)} per device"
         has = f"the nodes have memory for {most} of {option.count}"
     else:
@@ -104,6 +105,32 @@ def _never_sandbox(nodes: Sequence[NodeNow], option: Option, level: int, spans_n
         text=f"This program needs sandbox level {level}; {reach}.",
         remedy="It starts on a node with a stronger sandbox, or when an admin lowers the least level.",
     )
+
+
+def _never_together(nodes: Sequence[NodeNow], option: Option, level: int) -> WaitReason | None:
+    """Of several nodes a gang has those of one sandbox level."""
+    most = {own: _room(those, option) for own, those in _by_level(nodes, level).items()}
+    if max(most.values()) >= option.count:
+        return None
+    has = " and ".join(f"{count} on those of level {own}" for own, count in sorted(most.items()) if count)
+    return WaitReason(
+        code=WaitCode.TOO_MANY_DEVICES,
+        text=f"It needs {wanted_words(option)} on nodes of one sandbox level; there are {has}.",
+        remedy="It starts when more nodes of one level are up; or clone it with fewer devices.",
+    )
+
+
+def _by_level(nodes: Sequence[NodeNow], least_level: int) -> dict[int, list[NodeNow]]:
+    found: dict[int, list[NodeNow]] = {}
+    for now in nodes:
+        if now.node.sandbox_level >= least_level:
+            found.setdefault(now.node.sandbox_level, []).append(now)
+    return found
+
+
+def _room(nodes: Sequence[NodeNow], option: Option) -> int:
+    """So many devices of a gang could be there together, each with its part of the memory."""
+    return sum(min(now.total, option.devices_in(now.node.memory_bytes)) for now in nodes)
 
 
 def quota(held: int, limit: int, option: Option, project: str, *, borrows: bool) -> WaitReason | None:
@@ -142,9 +169,10 @@ def busy(
 
     `holders_on`: jobs on such devices of a node, those that are expected to end first first.
     """
-    strong = [now for now in nodes if now.node.sandbox_level >= level]
     if spans_nodes:
-        return _busy_pool(strong, option)
+        able = [those for those in _by_level(nodes, level).values() if _room(those, option) >= option.count]
+        return _busy_pool(max(able, key=_nearness), option)
+    strong = [now for now in nodes if now.node.sandbox_level >= level]
     fitting = [now for now in strong if _holds(now, option)]
     with_devices = [now for now in fitting if now.free >= option.count]
     if any(now.memory_free_bytes >= option.memory_bytes for now in with_devices):
@@ -176,6 +204,12 @@ def _busy_pool(nodes: Sequence[NodeNow], option: Option) -> WaitReason:
         return _reserved(option, free, kept)
     has = f"It needs {wanted_words(option)}; {free} {'is' if free == 1 else 'are'} free"
     return _busy_devices(option, sum(now.total for now in nodes), free, kept, has)
+
+
+def _nearness(nodes: Sequence[NodeNow]) -> tuple[int, int]:
+    """How much of them is free, and would be without what is kept."""
+    free = sum(now.free for now in nodes)
+    return free, free + sum(len(now.kept.idle) for now in nodes)
 
 
 def _memory_busy_pool(option: Option, with_memory: int) -> WaitReason:

@@ -42,6 +42,8 @@ class Reasons:
         kept = (device for node in pool.nodes if node.is_kept for device in node.devices)
         self._keep_starts_s = sorted({keep.start_s for device in kept for keep in device.reserved})
         self._held = _held(jobs, pool, taken) if quotas else Counter[tuple[str, str]]()
+        for project, quota in quotas.items():
+            self._held.update({(project, kind): count for kind, count in quota.ending.items()})
         self._by_shape: dict[tuple[object, ...], WaitReason] = {}
         self._seen: dict[tuple[str, str, str, int], list[NodeNow]] = {}
 
@@ -105,11 +107,11 @@ class Reasons:
         """`reach`: how many of the moments at which reservations begin are before the job would end."""
         key = (option.kind, option.model_name, project, reach)
         if key not in self._seen:
-            wanted = _Wanted(option)
-            # Where gangs span nodes, what one node has of a mixture is not wanted of the next one.
-            is_shared = self._spans or not option.parts
+            # Where gangs span nodes, what one node has of a mixture is not wanted of the next one of its level.
+            levels = {node.sandbox_level for node in self._nodes} if self._spans else set()
+            wanted = {level: _Wanted(option) for level in levels}
             self._seen[key] = [
-                self._node_now(node, option, project, reach, wanted if is_shared else _Wanted(option))
+                self._node_now(node, option, project, reach, wanted.get(node.sandbox_level) or _Wanted(option))
                 for node in self._nodes
             ]
         return self._seen[key]

@@ -39,3 +39,20 @@ def test_what_is_promised_one_after_the_other_can_be_planned(seed):
         if asked.deadline_s is not None and admit(asked, jobs, there, NOW_S, quotas=quotas).accepted:
             jobs.append(replace(asked, promised=True))
     assert not place(jobs, there, NOW_S, quotas=quotas).warnings
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+@example(155)
+@example(351)
+@example(851)
+def test_by_deadlines_the_finish_that_is_told_is_promised_to_who_asks_for_it(seed):
+    """A later deadline has its place behind more jobs."""
+    wishes, there, quotas = dated(seed)
+    jobs = []
+    for asked in wishes:
+        found = admit(asked, jobs, there, NOW_S, policy="edf", quotas=quotas) if asked.deadline_s is not None else None
+        if found and found.earliest_told_s is not None:
+            later = replace(asked, deadline_s=found.earliest_told_s)
+            assert admit(later, jobs, there, NOW_S, policy="edf", quotas=quotas).accepted
+        jobs.append(replace(asked, promised=True) if found and found.accepted else asked)

@@ -12,7 +12,7 @@ from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
-from harness.api.schemas.base import Done, Items
+from harness.api.schemas.base import Items
 from harness.api.schemas.queue import (
     ChangeDone,
     DrainDelayed,
@@ -22,6 +22,7 @@ from harness.api.schemas.queue import (
     QuotaIn,
     QuotaLook,
     QuotaOut,
+    ReservationDone,
     ReservationIn,
     ReservationOut,
 )
@@ -57,13 +58,17 @@ def reservation_list(request: HttpRequest) -> dict[str, Any]:
     return {"items": [_reservation_out(row, seen) for row in reservations.reservation_list()]}
 
 
-@router.post("/reservations", response={201: ReservationOut}, summary="Reserve devices")
+@router.post("/reservations", response={201: ReservationDone}, summary="Reserve devices")
 def reservation_create(request: HttpRequest, body: ReservationIn) -> Status[Any]:
-    """Keep a node or a device for a purpose over a time; running jobs are not stopped. For admins."""
+    """Keep a node or a device for a purpose over a time, and say who waits longer for it; running jobs are not stopped.
+    For admins."""
     user = person(request)
     project = _reserved_for(user, body)
-    made = reservations.reservation_create(user=user, project=project, **body.model_dump(exclude={"project"}))
-    return Status(201, _reservation_out(made, {project.pk} if project else set()))
+    wanted = {"user": user, "project": project, **body.model_dump(exclude={"project"})}
+    made: list[Reservation] = []
+    done = change_done(lambda: made.append(reservations.reservation_create(**wanted)))
+    kept = _reservation_out(made[0], {project.pk} if project else set())
+    return Status(201, ReservationDone(**kept.model_dump(), delayed=done.delayed))
 
 
 def _reserved_for(user: User, body: ReservationIn) -> Project | None:
@@ -85,11 +90,12 @@ def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, 
     return preview(reservation_consequences(user=user, project=project, **wanted))
 
 
-@router.delete("/reservations/{reservation_id}", response=Done, summary="Cancel a reservation")
-def reservation_cancel(request: HttpRequest, reservation_id: str) -> Done:
-    """Give the devices back now. For admins."""
-    reservations.reservation_cancel(user=person(request), reservation_id=reservation_id)
-    return Done()
+@router.delete("/reservations/{reservation_id}", response=ChangeDone, summary="Cancel a reservation")
+def reservation_cancel(request: HttpRequest, reservation_id: str) -> ChangeDone:
+    """Give the devices back now, and say who waits longer for it: those whom they were kept for. For admins."""
+    user = person(request)
+    require_admin(user)
+    return change_done(lambda: reservations.reservation_cancel(user=user, reservation_id=reservation_id))
 
 
 @router.get("/quotas", response=Items[QuotaOut], summary="Quotas")

@@ -150,6 +150,12 @@ class ChangeDone(Done):
     delayed: list[DrainDelayed] = Field(description="Who waits longer for it or cannot start, and who ends sooner.")
 
 
+class ReservationDone(ReservationOut):
+    """The device or node is kept, and this follows."""
+
+    delayed: list[DrainDelayed] = Field(description="Who waits longer for it or cannot start, and who ends sooner.")
+
+
 class QuotaDone(ChangeDone):
     """The quota is kept, and this follows."""
 

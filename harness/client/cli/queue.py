@@ -193,7 +193,7 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Keep a node or a device for a purpose; running jobs are not stopped."""
+    """Keep a node or a device for a purpose; running jobs are not stopped, and who waits longer for it is told."""
     body: Json = {"node": node, "device": device, "purpose": purpose, "project": project}
     body["ends_at"] = moment_read(until, "--until", field="ends_at")
     if start:
@@ -207,6 +207,8 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     else:
         kept = f"{node} {device}".strip()
         console().print(f"{made['id']}: {kept} is reserved until {when(made['ends_at'])}.", markup=False)
+        if made.get("delayed"):
+            _delayed_print(made["delayed"])
 
 
 def release(

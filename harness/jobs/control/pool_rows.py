@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+
+from django.utils import timezone
 
 from harness.jobs.control.held import Held, names_at_start
 from harness.jobs.models import Job
@@ -49,6 +52,21 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     )
     needed = (setting.minimum_sandbox_level_own_code, setting.minimum_sandbox_level_generated)
     return view.levelled(needed) if view.spans_nodes else view
+
+
+def reserved_again(pool: PoolView, seen_at: datetime) -> PoolView:
+    """The pool of that moment, with what is reserved by now: what has begun since then is as if it had begun before."""
+    of_node, of_device = _reserved(seen_at)
+    seen_s, now_s = seen_at.timestamp(), timezone.now().timestamp()
+    ids = dict(Node.objects.values_list("name", "pk"))
+
+    def again(node: NodeView, device: DeviceView) -> DeviceView:
+        kept = (*of_node[ids.get(node.name, "")], *of_device[device.device_id])
+        begun = (replace(keep, start_s=seen_s) if seen_s < keep.start_s <= now_s else keep for keep in kept)
+        return replace(device, reserved=(*begun, *(keep for keep in device.reserved if keep in _AWAY)))
+
+    nodes = (replace(node, devices=tuple(again(node, device) for device in node.devices)) for node in pool.nodes)
+    return replace(pool, nodes=tuple(nodes))
 
 
 def _devices(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -98,10 +98,14 @@ def _change_told(request: HttpRequest, action: Callable[[], Any], *, done: str, 
     """Like `change`; beside it stands which jobs wait longer for it, broken promises first."""
     found: list[Affected] = []
     answer = change(request, lambda: found.extend(change_consequences(action)), done=done, to=to)
+    _held_back_tell(request, found)
+    return answer
+
+
+def _held_back_tell(request: HttpRequest, found: Iterable[Affected]) -> None:
     delayed = sorted((row for row in found if not row.gains), key=lambda row: not row.breaks_promise)
     if delayed:
         messages.warning(request, render_to_string("pool/held_back.html", {"delayed": delayed}))
-    return answer
 
 
 @page("GET", "HEAD")
@@ -133,7 +137,8 @@ def _targets() -> list[tuple[str, str]]:
 
 @form_page("reservations")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
-    """Keep devices; with `look` only tell who would wait longer or finish sooner. What is refused can be corrected."""
+    """Keep devices, and say who waits longer for it; with `look` only tell who would, or would finish sooner. What is
+    refused can be corrected."""
     user = person(request)
     require_admin(user)
     look = "look" in request.POST
@@ -144,11 +149,13 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
         wanted = _wanted(request, user)
         if look:
             return _reservations(request, form, reservation_consequences(user=user, **wanted))
-        reservation_create(user=user, purpose=form.cleaned_data["purpose"], **wanted)
+        wanted |= {"user": user, "purpose": form.cleaned_data["purpose"]}
+        found = change_consequences(partial(reservation_create, **wanted))
     except (Invalid, Conflict, NotFound) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return _reservations(request, form, None, status=422)
     messages.success(request, "Reserved. It holds for jobs that start from now on.")
+    _held_back_tell(request, found)
     return redirect(with_query(request, reverse("reservations")))
 
 
@@ -194,10 +201,12 @@ def _moment(request: HttpRequest, name: str) -> datetime | None:
 
 @page("POST")
 def reservation_end(request: HttpRequest, reservation_id: str) -> HttpResponseBase:
-    """Give kept devices back."""
+    """Give kept devices back, and say who waits longer for it: those whom they were kept for."""
     user = person(request)
+    require_admin(user)
     done, to = "Cancelled: its devices accept jobs again.", with_query(request, reverse("reservations"))
-    return change(request, lambda: reservation_cancel(user=user, reservation_id=reservation_id), done=done, to=to)
+    cancel = partial(reservation_cancel, user=user, reservation_id=reservation_id)
+    return _change_told(request, cancel, done=done, to=to)
 
 
 @page("GET", "HEAD")

@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from harness.jobs.control.effects import events_apply
+from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
 from harness.pool.models import Device, Node
@@ -184,6 +185,18 @@ def test_who_would_wait_for_a_reservation_is_told_and_nothing_is_kept(dlh: Dlh, 
     assert dlh(*asked, "--json").json == []
     assert "Nobody waits longer" in dlh(*asked).out
     assert dlh("pool", "reservations", "--json").json == []
+
+
+def test_who_waits_longer_for_what_was_reserved_is_told(dlh: Dlh, admin: SimpleNamespace, job_make: Any) -> None:
+    for name in ("first", "second"):
+        job = job_make(name=name)
+        job_options_set(job, [Option(kind="cpu", count=2, mode="sync", rate_per_s=1 / 1800)], slowdown=1.0)
+        queue(job)
+    tick()
+    said = dlh("pool", "reserve", "node-1", "--until", "5h", "--purpose", "course").out
+    assert "is reserved until" in said and "Waits longer" in said and "second" in said and "first" not in said
+    (kept,) = dlh("pool", "reservations", "--json").json
+    assert "Finishes sooner" in dlh("pool", "release", kept["id"]).out
 
 
 def test_the_rack_of_a_node_is_named_and_taken_back(dlh: Dlh, admin: SimpleNamespace) -> None:

@@ -134,6 +134,24 @@ def test_moves_follow_the_order_that_is_shown(job_make, people):
 
 
 @pytest.mark.django_db
+def test_who_moves_down_among_its_priority_keeps_it_though_a_lower_one_comes_next(job_make, people):
+    a, b, c = three(job_make)
+    for job, priority in ((a, 5), (b, 5), (c, 0)):
+        Job.objects.filter(pk=job.pk).update(priority=priority)
+    a.refresh_from_db()
+    job_shift(user=people.admin, job=a, to="down")
+    assert names(people.admin) == ["b", "a", "c"]
+    a.refresh_from_db()
+    assert a.priority == 5
+    job_shift(user=people.admin, job=a, to="down")
+    a.refresh_from_db()
+    assert names(people.admin) == ["b", "c", "a"] and a.priority == 0, "only so it is behind the other one"
+    job_reorder(user=people.admin, job=a, before=b)
+    a.refresh_from_db()
+    assert names(people.admin) == ["a", "b", "c"] and a.priority == 5
+
+
+@pytest.mark.django_db
 def test_a_job_without_a_deadline_is_not_moved_before_one_that_has_one(job_make, people):
     urgent, patient, _ = three(job_make)
     dated(urgent, 5)

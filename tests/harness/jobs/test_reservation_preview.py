@@ -10,11 +10,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.errors import Forbidden, Invalid, NotFound
+from harness.jobs.consequences import change_consequences
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.pool.models import Reservation
+from harness.pool.reservations import reservation_cancel, reservation_create
 from scheduler.types import Option
 from tests.harness.jobs.helpers import queue
 
@@ -103,3 +105,60 @@ def test_the_page_tells_it_and_keeps_what_was_typed(waiting, people):
     assert not Reservation.objects.exists()
     answer = browser.post(reverse("reservation_new"), wanted | {"ends_at": ""}, follow=True)
     assert "over before it begins" in answer.content.decode()
+
+
+def test_whose_promise_breaks_is_told_when_the_devices_are_reserved(waiting, people):
+    at = timezone.now() + timedelta(hours=2)
+    Job.objects.filter(pk=waiting.pk).update(deadline_at=at, promised_at=at)
+    until = timezone.now() + timedelta(hours=5)
+    wanted = {"user": people.admin, "node": "node-1", "ends_at": until}
+    (before,) = reservation_consequences(**wanted)
+    (after,) = change_consequences(lambda: reservation_create(**wanted, purpose="a course"))
+    assert (after.job, after.breaks_promise) == (waiting, True) == (before.job, before.breaks_promise)
+    assert after.finish_after == pytest.approx(before.finish_after, abs=timedelta(minutes=1))
+    assert Reservation.objects.count() == 1
+
+
+def test_a_reservation_for_its_project_is_told_as_what_holds_from_now_on(rivals, people):
+    keep = {"user": people.admin, "node": "node-1", "ends_at": timezone.now() + timedelta(hours=5)}
+    keep |= {"project": people.project}
+    looked = {row.job: (row.gains, row.why) for row in reservation_consequences(**keep)}
+    found = change_consequences(lambda: reservation_create(**keep, purpose="a course"))
+    assert {row.job: (row.gains, row.why.replace(" (a course)", "")) for row in found} == looked
+
+
+def test_who_loses_devices_that_were_kept_for_its_project_is_told_when_they_are_given_back(rivals, people):
+    theirs, ours, also = rivals
+    kept = reservation_create(
+        user=people.admin, node="node-1", ends_at=timezone.now() + timedelta(hours=5), purpose="a course",
+        project=people.project,
+    )  # fmt: skip
+    found = change_consequences(lambda: reservation_cancel(user=people.admin, reservation_id=kept.pk))
+    gains = {row.job: row.gains for row in found}
+    assert (gains[theirs], gains[ours], gains[also]) == (True, False, False)
+
+
+def test_page_and_api_tell_who_waits_longer_for_what_was_reserved(waiting, people):
+    browser = Client()
+    browser.force_login(people.admin)
+    until = timezone.now() + timedelta(hours=5)
+    wanted = {"target": "node-1", "ends_at": f"{until:%Y-%m-%dT%H:%M}", "purpose": "a course"}
+    body = browser.post(reverse("reservation_new"), wanted, follow=True).content.decode()
+    assert "Reserved." in body and "One job waits longer for it" in body and "second" in body
+    kept = Reservation.objects.get()
+    gone = browser.delete(f"/api/v1/pool/reservations/{kept.pk}").json()
+    assert [(row["name"], row["gains"]) for row in gone["delayed"]] == [("second", True)]
+    asked = {"node": "node-1", "ends_at": until.isoformat(), "purpose": "a course"}
+    made = browser.post("/api/v1/pool/reservations", asked, content_type="application/json").json()
+    assert made["node"] == "node-1" and made["purpose"] == "a course"
+    assert [(row["name"], row["gains"]) for row in made["delayed"]] == [("second", False)]
+
+
+def test_a_promise_that_breaks_by_seconds_is_told_too(waiting, people):
+    first_end = Job.objects.get(name="first").expected_finish_at
+    at = first_end + timedelta(seconds=1830)  # half a minute after its end as things are
+    Job.objects.filter(pk=waiting.pk).update(deadline_at=at, promised_at=at)
+    wanted = {"user": people.admin, "node": "node-1"}
+    (row,) = reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=45))
+    assert (row.job, row.breaks_promise) == (waiting, True)
+    assert reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=15)) == ()

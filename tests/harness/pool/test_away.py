@@ -138,3 +138,19 @@ def test_a_gpu_that_stays_away_is_forgotten_unless_somebody_wants_it(node_make, 
     Device.objects.exclude(away_since=None).update(away_since=timezone.now() - KEPT_FOR - timedelta(days=1))
     retention()
     assert set(Device.objects.filter(kind="cuda")) == {held, free[0]}
+
+
+def test_a_reserved_core_beyond_the_number_of_a_node_stays_until_the_reservation_is_over(node_make, people):
+    node_make(cpus=3)
+    last = Device.objects.get(kind="cpu", index=2)
+    until = timezone.now() + timedelta(hours=1)
+    kept = reservation_hold(target=last, ends_at=until, purpose="Course")
+    node_make(cpus=1)
+    assert set(Device.objects.filter(kind="cpu", away_since=None).values_list("index", flat=True)) == {0}
+    assert Reservation.objects.get().pk == kept.pk and Device.objects.get(away_since__isnull=False) == last
+    node_make(cpus=3)
+    assert Device.objects.get(kind="cpu", index=2, away_since=None) == last
+    node_make(cpus=1)
+    Reservation.objects.update(starts_at=until - timedelta(hours=3), ends_at=until - timedelta(hours=2))
+    node_make(cpus=1)
+    assert not Device.objects.filter(pk=last.pk).exists()
