@@ -12,7 +12,6 @@ from scheduler.estimation.values import Interval
 from scheduler.offers.promisable import Promisable
 from scheduler.offers.values import LEAST_CHANCE, finish_told_s
 from scheduler.offers.words import LARGER_QUOTA, NO_PROMISE, NOT_OF_BORROWED, chance_words, later_words
-from scheduler.placing.alone import Alone
 from scheduler.placing.capacity import Shown, shown
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
@@ -123,11 +122,6 @@ class _Ahead(NamedTuple):
     end_s: float
     """Upper end."""
 
-    def not_before(self, start_s: float) -> _Ahead:
-        """The same, begun then at the earliest."""
-        later_s = max(0.0, start_s - self.start_s)
-        return self._replace(start_s=self.start_s + later_s, end_s=self.end_s + later_s)
-
     def chance(self, job: JobView) -> float:
         """Probability that it ends by its deadline."""
         slowdown = job.slowdown_at(self.run_s)
@@ -144,9 +138,6 @@ def _ask(chosen: Policy, job: JobView, view: Shown, now_s: float, quotas: Quotas
         return finish_s, _Ahead(slot.start_s, slot.data, job.left_s(slot.option), slot.end_s) if slot else None
     plan = chosen.plan(view.jobs, view.capacity, now_s, quotas)
     found = _planned(plan, job, now_s)
-    if found is not None:
-        alone = Alone(view.jobs, view.capacity.pool, now_s, plan.allotments.keys())
-        found = found.not_before(min(alone.from_s(job, option) for option in job.options))
     if found is None or _weakens(plan, chosen.plan(before, view.capacity, now_s, quotas), before, now_s):
         return None, None
     finish_s = found.start_s + found.data.mid_s + found.run_s

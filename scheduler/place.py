@@ -9,13 +9,12 @@ from __future__ import annotations
 import gc
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import attrgetter
 
 from scheduler.job_view import memory_by_node
-from scheduler.placing.alone import Alone
 from scheduler.placing.assign import Assignment, assign, same_gang
 from scheduler.placing.capacity import shown
 from scheduler.placing.places import end_of
@@ -64,7 +63,7 @@ def place(
         running=tuple(done.running),
         changes=tuple(done.changes),
         waits=_waits(waiting, jobs, pool, now_s, quotas, plan, done),
-        expected=_expected(jobs, pool, plan, done, now_s),
+        expected=_expected(jobs, plan, done, now_s),
         data=plan.data,
         warnings=plan.warnings,
         promised=plan.promised.difference(done.unplaced),  # what was to begin now and found no room is no promise
@@ -105,14 +104,10 @@ def _planned_on(waiting: Sequence[JobView], pool: PoolView, plan: Plan) -> dict[
     return {job.job_id: hint for job in waiting if (hint := plan.hints.get(job.job_id))}
 
 
-def _expected(
-    jobs: Sequence[JobView], pool: PoolView, plan: Plan, done: Assignment, now_s: float
-) -> dict[str, tuple[float, float]]:
-    """As the plan says; who would have been paused for nobody goes on instead, and who was to begin on devices that lie
-    apart does so once one node has them."""
+def _expected(jobs: Sequence[JobView], plan: Plan, done: Assignment, now_s: float) -> dict[str, tuple[float, float]]:
+    """As the plan says; who would have been paused for nobody goes on instead."""
     unplaced = set(done.unplaced)
     expected = {job_id: times for job_id, times in plan.expected.items() if job_id not in unplaced}
-    expected |= _once_alone([job for job in jobs if job.job_id in unplaced], set(done.running), jobs, pool, plan, now_s)
     kept = set(done.running).difference(plan.allotments)
     for job in jobs:
         if job.job_id in kept and job.running is not None:
@@ -120,21 +115,6 @@ def _expected(
             if math.isfinite(end_s):
                 expected[job.job_id] = (job.running.started_s, end_s)
     return expected
-
-
-def _once_alone(
-    unplaced: Sequence[JobView],
-    going: Collection[str],
-    jobs: Sequence[JobView],
-    pool: PoolView,
-    plan: Plan,
-    now_s: float,
-) -> dict[str, tuple[float, float]]:
-    alone = Alone(jobs, pool, now_s, going)
-    options = {job.job_id: plan.allotments[job.job_id] for job in unplaced}
-    starts = {job.job_id: alone.from_s(job, options[job.job_id]) for job in unplaced}
-    ends = {job.job_id: starts[job.job_id] + job.left_s(options[job.job_id]) for job in unplaced}
-    return {job_id: (starts[job_id], end_s) for job_id, end_s in ends.items() if math.isfinite(end_s)}
 
 
 def _waits(

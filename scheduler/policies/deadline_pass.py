@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 
-from scheduler.placing.alone import Alone
 from scheduler.policies.deadline_admit import Admission
 from scheduler.policies.deadline_bars import Bars, Wanted
 from scheduler.policies.deadline_lend import Lending
@@ -48,7 +47,7 @@ class DeadlinePass:
         `overdue_first`: running jobs that were overdue keep what they have if they can, and what those that wait could
         use is spared; `with_stays`: who has just begun keeps what it has as well, for a while."""
         self._set = settings
-        self._now_s, self._pool = now_s, capacity.pool
+        self._now_s = now_s
         self._sites = GangSites(capacity, jobs, quotas, now_s)
         self._out = Found()
         self._jobs = jobs
@@ -208,25 +207,18 @@ class DeadlinePass:
             return None, None
         job = job if len(allowed) == len(job.options) else replace(job, options=allowed)
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
-        self._search.alone = self._alone(job)
         return self._search.in_time(job), self._search.soonest(job, ways.options, ends_first=True)
 
     def slots(self, job: JobView, ready_s: Mapping[Option, float]) -> dict[Option, Slot]:
         """The first slot of each option by itself, beside all promises, from when it is ready; see `promisable`."""
-        found, alone = {}, self._alone(job)
+        found = {}
         for option in job.options:
             if option.rate_per_s and self._sites.quotas.fit(job, option) and self._bars.allow(job, option):
-                run_s = anew_s(job, option, self._set.rescale)
-                from_s = max(ready_s.get(option, self._now_s), alone.from_s(job, option))
-                if slot := self._sites.find(job, option, run_s, math.inf, from_s=from_s, ends_first=True):
+                run_s, from_s = anew_s(job, option, self._set.rescale), ready_s.get(option, self._now_s)
+                slot = self._sites.find(job, option, run_s, math.inf, from_s=from_s, ends_first=True)
+                if slot:
                     found[option] = slot
         return found
-
-    def _alone(self, job: JobView) -> Alone:
-        """Beside what cannot be paused, and what goes on as it is planned."""
-        on = {job_id for job_id, slot in self._out.slots.items() if slot.goes_on}
-        going = {one.job_id for one in self._jobs if one.job_id in on or not one.can_pause}
-        return Alone([*self._jobs, job], self._pool, self._now_s, going)
 
     def _sorted(self) -> tuple[list[JobView], list[JobView], list[JobView], list[JobView]]:
         """(cannot be changed, promised, other deadlines that can be kept, the rest), in order."""
@@ -269,7 +261,8 @@ class DeadlinePass:
     def _go_on(self, job: JobView) -> None:
         if job.running is None:
             return
-        self._sites.hold(job, self._now_s + max(LEAST_LEFT_S, job.left_high_s(job.running.option)))
+        left_s = job.left_high_s(job.running.option)
+        self._sites.hold(job, self._now_s + max(LEAST_LEFT_S, left_s))
 
     def _enter(self, job: JobView, slot: Slot | None) -> None:
         if slot:

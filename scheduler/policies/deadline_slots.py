@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 
-from scheduler.placing.alone import Alone
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.site_slot import Slot
@@ -20,8 +18,6 @@ class SlotSearch:
     def __init__(self, settings: Settings, sites: GangSites, ways: Mapping[str, Ways], now_s: float) -> None:
         """`ways`: of each job that is asked for."""
         self._set, self._sites, self._ways, self._now_s = settings, sites, ways, now_s
-        self.alone: Alone | None = None
-        """Of who is to be promised something new: it counts on no start before one node has its devices."""
 
     def in_time(self, job: JobView, *, borrow: bool = False, among: Sequence[Option] | None = None) -> Slot | None:
         """The thriftiest slot that keeps the deadline; `among`: of these options alone."""
@@ -97,8 +93,7 @@ class SlotSearch:
         """The first slot that ends by `by_s`. Who runs and would go on later, or elsewhere, has to start again, which
         takes longer: else it would be paused for a slot that it does not fit any more, start on what is free, and be
         paused again."""
-        from_s = self.alone.from_s(job, option) if self.alone is not None else -math.inf
-        find, latest_s = partial(self._sites.find, from_s=from_s), latest_start_s(by_s, run_s)
+        find, latest_s = self._sites.find, latest_start_s(by_s, run_s)
         slot = find(job, option, run_s, latest_s, borrow=borrow, by_s=by_s, ends_first=ends_first)
         if slot is None or not job.is_running or (slot.start_s <= self._now_s and not slot.moves):
             return slot
