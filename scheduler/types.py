@@ -91,9 +91,6 @@ class Quota:
     """Kinds that are never borrowed: of all others more may be used while no other project wants them."""
     name: str = ""
     """Of the project, for words."""
-    ending: Mapping[str, int] = field(default_factory=dict)
-    """Kind -> devices that its jobs hold which are shown to nobody, as they are being ended: nobody starts in their
-    place before they are given back, which may be any moment."""
 
     def limit(self, kind: str) -> int | None:
         """Devices of the kind without borrowing; None: no limit."""

@@ -42,8 +42,6 @@ class Reasons:
         kept = (device for node in pool.nodes if node.is_kept for device in node.devices)
         self._keep_starts_s = sorted({keep.start_s for device in kept for keep in device.reserved})
         self._held = _held(jobs, pool, taken) if quotas else Counter[tuple[str, str]]()
-        for project, quota in quotas.items():
-            self._held.update({(project, kind): count for kind, count in quota.ending.items()})
         self._by_shape: dict[tuple[object, ...], WaitReason] = {}
         self._seen: dict[tuple[str, str, str, int], list[NodeNow]] = {}
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from scheduler.placing.places import LEAST_LEFT_S
 from scheduler.policies.timeline import Timeline
 from scheduler.types import JobView, Option, Quotas
 
@@ -16,19 +15,12 @@ class QuotaLines:
     def __init__(self, jobs: Sequence[JobView], quotas: Quotas, now_s: float) -> None:
         """Nothing is held yet; `jobs` say what runs."""
         self._quotas = quotas
-        held = _held(jobs) if quotas else Counter[tuple[str, str]]()
-        self._above = _above(held, quotas)
+        self._above = _above(jobs, quotas) if quotas else frozenset()
         self._lines = {
             (project, kind): Timeline(now_s, 0 if (project, kind) in self._above else limit)
             for project, quota in quotas.items()
             for kind, limit in quota.devices.items()
         }
-        for project, quota in quotas.items():
-            for kind, count in quota.ending.items():
-                line, limit = self._lines.get((project, kind)), quota.limit(kind) or 0
-                # What runs has its place beside that, also where both together are too many.
-                if line is not None and (beside := min(count, limit - held[project, kind])) > 0:
-                    line.take(beside, now_s, now_s + LEAST_LEFT_S)
         self.exist = bool(self._lines)
         """Whether anything is limited: of most pools nobody needs to ask."""
 
@@ -63,17 +55,12 @@ class QuotaLines:
         return option.kind == job.running.option.kind and option.count <= job.running.option.count
 
 
-def _held(jobs: Sequence[JobView]) -> Counter[tuple[str, str]]:
-    """(project, kind) -> devices of what runs."""
+def _above(jobs: Sequence[JobView], quotas: Quotas) -> frozenset[tuple[str, str]]:
+    """(project, kind) of which more is held than may ever be: what runs goes on, and nothing starts beside it."""
     held: Counter[tuple[str, str]] = Counter()
     for job in jobs:
         if job.running is not None and job.is_running:
             held[job.project, job.running.option.kind] += job.running.option.count
-    return held
-
-
-def _above(held: Mapping[tuple[str, str], int], quotas: Quotas) -> frozenset[tuple[str, str]]:
-    """(project, kind) of which more is held than may ever be: what runs goes on, and nothing starts beside it."""
     found = set()
     for (project, kind), count in held.items():
         quota = quotas.get(project)

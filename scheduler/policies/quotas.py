@@ -13,8 +13,8 @@ from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import Any
 
-from scheduler.placing.places import LEAST_LEFT_S, end_of
-from scheduler.placing.spans import NOBODY, UNKNOWN, Row, Span, Want
+from scheduler.placing.places import end_of
+from scheduler.placing.spans import NOBODY, Row, Span, Want
 from scheduler.types import JobView, Option, Quotas
 
 _ANY = Want()
@@ -85,10 +85,6 @@ class QuotaBook:
                 self.borrowed.add(job.job_id)
         for tokens in self._tokens.values():
             tokens.settle()
-        for project, quota in quotas.items():
-            for kind, count in quota.ending.items():
-                if ending := self._tokens.get((project, kind)):
-                    ending.row.occupy(count, now_s + LEAST_LEFT_S, UNKNOWN)  # what runs has its place beside that
 
     def _as_started(self, jobs: Sequence[JobView], served_by: Callable[[JobView], Any]) -> list[JobView]:
         """What runs, in the order in which it started: of one decision those within the quota, as served, before those

@@ -126,27 +126,6 @@ def test_no_start_goes_over_a_quota_that_may_not_be_exceeded(seed, policy):
         assert all(held[name, kind] <= quota.devices[kind] for kind in quota.hard)
 
 
-@settings(max_examples=120, deadline=None)
-@given(seeds, policies)
-def test_nor_together_with_what_is_being_ended_for_which_nothing_that_runs_is_changed(seed, policy):
-    jobs, view, quotas = mid_run(seed, policy)
-    random = Random(seed)
-    ending = {name: {kind: random.randint(0, 3) for kind in quota.devices} for name, quota in quotas.items()}
-    quotas = {name: replace(quota, ending=ending[name]) for name, quota in quotas.items()}
-    decision = place(jobs, view, NOW_S, policy=policy, quotas=quotas)
-    projects = {job_.job_id: job_.project for job_ in jobs}
-    held = Counter()
-    for job_id, (option, _, _) in after(decision, jobs).items():
-        held[projects[job_id], option.kind] += option.count
-    for start in decision.placements:
-        name, kind = projects[start.job_id], start.option.kind
-        if name in quotas and kind in quotas[name].hard:
-            assert held[name, kind] + ending[name][kind] <= quotas[name].devices[kind]
-    without = {name: replace(quota, ending={}) for name, quota in quotas.items()}
-    before = {change.job_id for change in place(jobs, view, NOW_S, policy=policy, quotas=without).changes}
-    assert {change.job_id for change in decision.changes} <= before
-
-
 @settings(max_examples=80, deadline=None)
 @given(seeds, policies)
 def test_a_decision_does_not_depend_on_the_order_of_what_is_shown(seed, policy):

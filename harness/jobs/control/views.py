@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -15,7 +15,7 @@ from harness.jobs.control.data_ways import NO_WAYS, DataWays, dataset_of, with_d
 from harness.jobs.control.held import Held, ending_ids, rows_read
 from harness.jobs.control.losses import Losses, losses_read
 from harness.jobs.control.pool_rows import pool_view
-from harness.jobs.models import Allocation, Job
+from harness.jobs.models import Job
 from harness.jobs.options import (
     options_narrower,
     options_of,
@@ -94,7 +94,7 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
         jobs=jobs,
         views=tuple(with_data(views, jobs, pool, ways, now.timestamp()) if caches else views),
         pool=pool,
-        quotas=quotas_view(_ending_read(held.keys() - {view.job_id for view in views})),
+        quotas=quotas_view(),
         setting=setting,
         now_s=now.timestamp(),
         queued=frozenset(job.pk for job in queued if with_delayed or not _is_delayed(job, now)),
@@ -190,17 +190,8 @@ def _running(job: Job, option: Option, held: Sequence[Held], now: datetime) -> R
     )
 
 
-def _ending_read(job_ids: Set[str]) -> Mapping[str, Mapping[str, int]]:
-    """Project id -> how many devices of each kind these jobs hold, which are not planned with."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    rows = Allocation.objects.filter(job_id__in=job_ids).values_list("job__project_id", "device__kind")
-    for project, kind in rows if job_ids else ():
-        found[project][kind] += 1
-    return found
-
-
-def quotas_view(ending: Mapping[str, Mapping[str, int]] | None = None) -> types.Quotas:
-    """By project id; `ending`: as `Quota.ending`, by project id."""
+def quotas_view() -> types.Quotas:
+    """By project id."""
     rows: dict[str, list[Quota]] = defaultdict(list)
     for row in Quota.objects.select_related("project"):
         rows[row.project_id].append(row)
@@ -209,7 +200,6 @@ def quotas_view(ending: Mapping[str, Mapping[str, int]] | None = None) -> types.
             devices={row.device_kind: row.devices for row in kinds},
             hard=frozenset(row.device_kind for row in kinds if not row.may_borrow),
             name=kinds[0].project.name,
-            ending=(ending or {}).get(project, {}),
         )
         for project, kinds in rows.items()
     }

@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from harness.jobs import services
-from harness.jobs.control.effects import events_apply
-from harness.jobs.control.tick import tick
-from harness.jobs.control.views import facts_read
 from harness.jobs.models import Job
 from harness.jobs.queueing import queue_rows
 from harness.jobs.quota_use import borrowers
 from harness.pool.quotas import quota_set
-from tests.harness.jobs.helpers import event, place_now, queue, run_now
+from tests.harness.jobs.helpers import place_now, queue
 
 pytestmark = pytest.mark.usefixtures("tasks_sent")
 
@@ -46,22 +42,3 @@ def test_what_is_held_above_a_quota_is_borrowed_only_where_it_may_be(
     client.force_login(people.viewer)
     page = " ".join(client.get("/pool/quotas/").content.decode().split())
     assert said in page and ("borrowed" in page) == may_borrow
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize(("act", "outcome"), [(services.job_cancel, "cancelled"), (services.job_pause, "paused")])
-def test_a_job_that_is_ended_counts_against_its_quota_until_its_devices_are_back(
-    job_make, people, node_make, act, outcome
-):
-    node_make(cpus=2)
-    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1, may_borrow=False)
-    attempt = run_now(job_make(name="first"))
-    act(user=people.mate, job=attempt.job)
-    waits = queue(job_make(name="second"))
-    assert tick() == 0
-    waits.refresh_from_db()
-    assert waits.waiting_code == "quota_used" and "holds 1" in waits.waiting_text
-    assert not facts_read(with_delayed=True).quotas[people.project.pk].ending, "to who foresees it is free in a moment"
-    end = event(attempt.job, "exited", 9, token=attempt.number, outcome=outcome, failure=None)
-    events_apply(attempt.job_id, [end])
-    assert tick() == 1

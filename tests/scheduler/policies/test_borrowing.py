@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from scheduler.place import place
@@ -67,26 +65,3 @@ def test_a_run_that_has_made_all_its_steps_holds_its_share_of_a_quota_until_it_e
     jobs = [held, job("waits", way(1, run_s=600.0), at=5.0, project="a")]
     view = held_by(jobs, pool(node("n1", cpus=2)))
     assert not place(jobs, view, 10.0, policy=policy, quotas={"a": hard_quota({"cpu": 1})}).placements
-
-
-@pytest.mark.parametrize("policy", names())
-def test_nobody_starts_in_the_place_of_a_job_that_is_ended_before_it_has_given_its_devices_back(policy):
-    """Its devices are taken, and it is shown to nobody."""
-    quotas = {"a": replace(hard_quota({"cpu": 2}), ending={"cpu": 2})}
-    view = pool(node(cpus=2, busy=("cpu0", "cpu1")), node("n2", cpus=2))
-    waits = job("waits", way(1, run_s=600.0), project="a")
-    decision = place([waits], view, 10.0, policy=policy, quotas=quotas)
-    assert not decision.placements and decision.waits["waits"].code == "quota_used"
-    assert place([replace(waits, project="b")], view, 10.0, policy=policy, quotas=quotas).placements
-
-
-@pytest.mark.parametrize("policy", names())
-@pytest.mark.parametrize("can_pause", [True, False])
-def test_what_runs_is_not_paused_for_what_is_being_ended_beside_it(policy, can_pause):
-    """Together they hold more than the quota: it was lowered meanwhile."""
-    held = runs(job("held", way(2, run_s=600.0), project="a", can_pause=can_pause), "n1", "cpu0", "cpu1")
-    view = held_by([held], pool(node("n1", cpus=4, busy=("cpu2", "cpu3"))))
-    for limit in (2, 3):
-        quotas = {"a": replace(hard_quota({"cpu": limit}), ending={"cpu": 2})}
-        decision = place([held], view, 10.0, policy=policy, quotas=quotas)
-        assert decision.running == ("held",) and not decision.changes
