@@ -13,7 +13,8 @@ from harness.errors import Invalid
 def days_read(given: QueryDict, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
     """(first moment, first moment after the end) of the days `since` to `until`; None where none is given.
 
-    Days are those of `zone`, in which the reader sees the moments of the list. Raises `Invalid` for what is no day.
+    Days are those of `zone`: that of the browser the reader used last, for a view in CLI and API too. Raises `Invalid`
+    for what is no day.
     """
     first, last = (_day(given.get(name, ""), name) for name in ("since", "until"))
     return _midnight(first, zone), _midnight(last + timedelta(days=1) if last else None, zone)

@@ -92,6 +92,8 @@ class Mails:
     """Answers to come to RCPT, one after the other; then 250."""
     slow_s: float = 0.0
     """So long it looks at a message before it says that it has taken it."""
+    goodbye_s: float = 0.0
+    """So long it lets who is done wait for its last answer."""
     got: list[email.message.EmailMessage] = field(default_factory=list)
 
 
@@ -108,10 +110,12 @@ class _Mail(socketserver.StreamRequestHandler):
                 self._say("250 taken")
             elif verb == "RCPT" and mails.recipient_answers:
                 self._say(mails.recipient_answers.pop(0))
-            else:
-                self._say("221 bye" if verb == "QUIT" else "250 ok")
-            if verb == "QUIT":
+            elif verb == "QUIT":
+                time.sleep(mails.goodbye_s)
+                self._say("221 bye")
                 return
+            else:
+                self._say("250 ok")
 
     def _data(self) -> bytes:
         lines = []

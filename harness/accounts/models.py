@@ -27,7 +27,7 @@ class User(AbstractUser):
         """Refuse a name that browsers take out of addresses: on no page could an admin do anything about the person."""
         super().clean()
         if self.username in {".", ".."}:
-            raise ValidationError({"username": "A user name needs more than dots."})
+            raise ValidationError({"username": "The user names . and .. cannot be used."})
 
 
 class Role(models.TextChoices):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -53,7 +54,7 @@ def user_create(
         require_admin(actor)
     user = User(username=username.strip(), email=email.strip(), is_superuser=is_admin, is_staff=is_admin)
     user.must_change_password = not is_own
-    made = "" if password else _password_make()
+    made = "" if password else password_make()
     _password_set(user, password or made)
     try:
         user.full_clean(exclude=["password"], validate_unique=False)
@@ -71,7 +72,7 @@ def user_create(
     return user, made
 
 
-def user_update(
+def user_update(  # noqa: PLR0913 - one parameter per thing that can be changed
     *,
     actor: User | None,
     user: User,
@@ -81,12 +82,14 @@ def user_update(
     email: str | None = None,
     keep_session: str | None = None,
     is_own: bool = False,
+    also: Callable[[], None] | None = None,
 ) -> User:
     """Change a user: people change their own password, admins everything. Raises `Forbidden`, `Invalid`, `Conflict`.
 
     A new password signs them out everywhere but in the session of key `keep_session`, and so does an end of their
     access: it comes back without the browsers of before. Their tokens stay. One that somebody else set they change when
-    they sign in; with `is_own` nobody else is told of it.
+    they sign in; with `is_own` nobody else is told of it. `also` is done in the same transaction, which begins once the
+    password is hashed: that takes a second, and SQLite lets nobody else write meanwhile.
     """
     only_own_password = actor == user and is_admin is None and is_active is None and email is None
     if actor is not None and not (only_own_password and token_of(actor) is None):
@@ -113,6 +116,8 @@ def user_update(
         if password is not None or is_active is False:
             sessions_end(user=user, but_key=keep_session)
         audit_write(actor, "user_update", user.username, **_given(changes))
+        if also is not None:
+            also()
     return user
 
 
@@ -135,7 +140,7 @@ def user_password_reset(*, actor: User | None, user: User, is_own: bool = False)
 
     `is_own`: as in `user_update`.
     """
-    made = _password_make()
+    made = password_make()
     user_update(actor=actor, user=user, password=made, is_own=is_own)
     return made
 
@@ -150,7 +155,8 @@ def _password_renew(user: User, password: str, *, by_themselves: bool, is_own: b
     user.must_change_password = not (by_themselves or is_own)
 
 
-def _password_make() -> str:
+def password_make() -> str:
+    """One for somebody who will choose another."""
     return secrets.token_urlsafe(12)
 
 

@@ -38,6 +38,7 @@ def mail_send(smtp: SmtpSettings, *, to: str, subject: str, text: str, message_i
         with connection:
             connection.connection.sock.settimeout(TAKEN_S)
             message.send()
+            connection.connection.sock.settimeout(WAIT_S)  # it was taken: no need to wait long for a goodbye
     except smtplib.SMTPRecipientsRefused as error:
         code = max((int(answer[0]) for answer in error.recipients.values()), default=0)
         raise _told(code, "the address") from error

@@ -31,8 +31,8 @@ RETRY_AFTER_S = (30, 120, 600, 3600)
 """After the first try, the second, ...; then it is given up."""
 TOO_LATE = timedelta(hours=24)
 """Nobody wants to be told any more, by a restored backup least of all."""
-INTERRUPTED_AFTER = timedelta(minutes=5)
-"""Longer than any try takes."""
+INTERRUPTED_AFTER = timedelta(minutes=10)
+"""Longer than any try takes, one that waits for each of a mail server's answers as long as it may, too."""
 KEPT = timedelta(days=30)
 _log = logging.getLogger(__name__)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from django.db import transaction
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
@@ -254,13 +254,16 @@ def user_update(request: HttpRequest, username: str, body: UserPatch) -> dict[st
     require_admin(actor)
     user = selectors.user_get(username=username, disabled=True)
     changes = body.model_dump(exclude={"new_password", "remove_second_factor"}, exclude_none=True)
-    with transaction.atomic():  # all of it, or where something is refused nothing
-        if changes:
-            services.user_update(actor=actor, user=user, **changes)
-        if body.remove_second_factor:
-            second_factor_remove(actor=actor, user=user)
-            user = selectors.user_get(username=username, disabled=True)
-        password = services.user_password_reset(actor=actor, user=user) if body.new_password else ""
+    password = services.password_make() if body.new_password else ""
+    if password:
+        changes["password"] = password
+    remove = partial(second_factor_remove, actor=actor, user=user) if body.remove_second_factor else None
+    if changes:  # all of it, or where something is refused nothing
+        services.user_update(actor=actor, user=user, **changes, also=remove)
+    elif remove is not None:
+        remove()
+    if remove is not None:
+        user = selectors.user_get(username=username, disabled=True)
     return {**_user_out(user), "password": password}
 
 

@@ -34,6 +34,7 @@ from harness.errors import Conflict, Invalid, NotFound
 from harness.pages.signin_forms import CodeForm, PasswordForm, SecondFactorForm
 from harness.pages.signin_wanted import SHOWN
 from harness.pages.web import form_page, next_address, page, person, show
+from worker.words import duration_words
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 HALF_S = 600.0
@@ -67,10 +68,11 @@ def login_code(request: HttpRequest) -> HttpResponse:
         return redirect("login")
     form = CodeForm(request.POST or None)
     wait = second_factor_wait(user)
+    wait_words = duration_words(wait.total_seconds(), up=True) if wait else ""
     if request.method != "POST" or not form.is_valid():
-        return render(request, "accounts/login_code.html", {"form": form, "wait": wait})
+        return render(request, "accounts/login_code.html", {"form": form, "wait": wait_words})
     if not second_factor_verify(user=user, code=form.cleaned_data["code"]):
-        context = {"form": form, "wait": wait, "wrong": wait is None}
+        context = {"form": form, "wait": wait_words, "wrong": wait is None}
         return render(request, "accounts/login_code.html", context, status=429 if wait else 200)
     del request.session[_HALF]
     signin_succeeded(name=user.username, address=client_address(request))

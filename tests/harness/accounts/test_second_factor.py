@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,6 +62,15 @@ def test_a_wait_of_more_than_a_day_is_told_whole(guarded: SimpleNamespace, clien
     TOTPDevice.objects.update(throttling_failure_count=18, throttling_failure_timestamp=timezone.now())
     password_given(client)
     assert "accepted again in 36 h " in client.get("/login/code").content.decode()
+
+
+def test_a_wait_is_never_told_shorter_than_it_is(
+    guarded: SimpleNamespace, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password_given(client)
+    for wait, words in ((timedelta(seconds=12.4), "13 s"), (timedelta(hours=5, seconds=20), "5 h 01 min")):
+        monkeypatch.setattr("harness.pages.views.second_factor.second_factor_wait", lambda user, wait=wait: wait)
+        assert f"accepted again in {words};" in client.get("/login/code").content.decode()
 
 
 def test_codes_are_those_of_the_standard() -> None:

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from django.contrib.auth import base_user
+from django.db import connection
 from django.test import Client
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from harness.accounts.models import User
 from harness.accounts.selectors import token_find
@@ -65,3 +68,24 @@ def test_of_a_change_of_which_a_part_is_refused_nothing_is_done(admin: Client, p
     before = (people.mate.email, people.mate.password)
     people.mate.refresh_from_db()
     assert people.mate.is_active and (people.mate.email, people.mate.password) == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_waits_for_a_transaction_while_a_new_password_is_hashed(
+    admin: Client, people: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TOTPDevice.objects.create(user=people.mate, name="app", confirmed=True)
+    in_transaction, hashed = [], base_user.make_password
+
+    def hash_seen(password: str | None) -> str:
+        in_transaction.append(connection.in_atomic_block)
+        return hashed(password)
+
+    monkeypatch.setattr(base_user, "make_password", hash_seen)
+    wish = {"email": "new@example.org", "is_active": False, "remove_second_factor": True, "new_password": True}
+    for asked in (wish, {"new_password": True}):
+        told = admin.patch(f"{API}/users/mate", json.dumps(asked), "application/json").json()
+        people.mate.refresh_from_db()
+        assert people.mate.check_password(told["password"]) and told["must_change_password"]
+        assert not told["has_second_factor"] and not told["is_active"] and told["email"] == "new@example.org"
+    assert in_transaction == [False, False]
