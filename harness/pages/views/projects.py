@@ -33,7 +33,7 @@ from harness.jobs.project_trash import projects_trashed
 from harness.pages.forms import MemberForm, ProjectForm, UserForm
 from harness.pages.person_acts import person_acts
 from harness.pages.web import can, change, form_page, page, page_number, person, show, with_query
-from harness.paging import SEARCH_LETTERS_MAX
+from harness.paging import search_check
 from harness.storage.use import storage_of
 
 PAGE_SIZE = 25
@@ -55,7 +55,7 @@ def _projects(
     status: int = 200,
 ) -> HttpResponseBase:
     user, words = person(request), _words(request)
-    found = project_list(user=user).filter(name__icontains=words)
+    found = project_list(user=user).filter(Q(name__icontains=words) | Q(slug__icontains=words))
     shown = Paginator(found, PAGE_SIZE).get_page(page_number(request))
     people = _people(request, words) if user.is_superuser else None
     context = {
@@ -77,8 +77,8 @@ def _projects(
 
 
 def _words(request: HttpRequest) -> str:
-    """What the address looks for in a list."""
-    return request.GET.get("q", "").strip()[:SEARCH_LETTERS_MAX]
+    """What the address looks for in a list. Raises `Invalid`."""
+    return search_check(request.GET.get("q", "").strip(), "q")
 
 
 def _people(request: HttpRequest, words: str) -> Page[User]:
