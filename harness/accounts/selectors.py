@@ -25,7 +25,7 @@ from harness.accounts.names import NAME_MAX, name_meant
 from harness.accounts.second_factor import with_second_factor
 from harness.accounts.services import TOKEN_PREFIX, token_digest
 from harness.database import DATABASE_AWAY
-from harness.errors import Invalid, NotFound
+from harness.errors import Conflict, Invalid, NotFound
 
 _SLUGS_TOLD = 10
 _LAST_USED_STEP = timedelta(minutes=1)
@@ -122,6 +122,22 @@ def user_get(*, username: str, disabled: bool = False) -> User:
     if found is None or not (found.is_active or disabled):
         raise NotFound(f"There is no user {username[:NAME_MAX]}.", field="username", hint="An admin adds users.")
     return found
+
+
+def user_for_role(*, user: User, project: Project, username: str) -> User:
+    """Whom this admin of the project means to give a role there. Raises `Forbidden`, `NotFound`; `Conflict` where the
+    account is disabled."""
+    require(user, project, Role.ADMIN)
+    found = user_get(username=username, disabled=True)
+    if found.is_active:
+        return found
+    if Membership.objects.filter(project=project, user=found).exists():
+        told = f"The account of {found.username}, who is in the project, is disabled: their role stays as it is."
+        hint = "An admin of the installation enables it again; meanwhile they can only be removed from the project."
+    else:
+        told = f"{found.username} cannot be added: their account is disabled."
+        hint = "An admin of the installation enables it again."
+    raise Conflict(told, field="username", hint=hint, code="account_disabled")
 
 
 def token_list(*, user: User) -> QuerySet[ApiToken]:

@@ -9,7 +9,7 @@ from django.http import QueryDict
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from codegen.catalog import FAMILIES
-from codegen.spec import Task
+from codegen.spec import Metric, Task
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get
 from harness.api.schemas.base import Moment, Strict
@@ -46,7 +46,9 @@ class JobFilterQuery(Strict):
     parent: str = Field("", max_length=12, description="Id of the job they were cloned from.")
     tag: str = Field("", max_length=60)
     query: str = Field("", max_length=200, description="In name, notes, dataset's name; or an id.")
-    metric: str = Field("", max_length=40, description="Name of the metric that their best value is of.")
+    metric: Annotated[Metric | None, BeforeValidator(lambda given: given or None)] = Field(
+        None, description="That their best value is of; empty: any."
+    )
     target: str = Field("", max_length=200, description="Column that they predict.")
     metric_min: float | None = Field(None, allow_inf_nan=False)
     metric_max: float | None = Field(None, allow_inf_nan=False)

@@ -73,10 +73,11 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _others(job: Job) -> str:
-    """Address of the jobs that can be compared with it, the best first: the same data, target and metric."""
+    """Address of the jobs that can be compared with it, the best first: the same data, task, target and metric."""
     target = dict_of(dict_of(job.resolved.get("spec")).get("data")).get("target")
     alike = {
         "dataset": job.dataset_id,
+        "task": job.task,
         "target": "" if target == "auto" or job.task == Task.IMAGE_CLASSIFICATION else target,
         "metric": job.metric_name,
         "sort": "-test" if larger_is_better(job.metric_name) else "test",

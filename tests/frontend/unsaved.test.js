@@ -23,7 +23,7 @@ function form({ dataset = {}, selected = "number" } = {}) {
     listeners.beforeunload({ preventDefault: () => (asked = true) });
     return asked;
   };
-  return { note, listeners, isAsked };
+  return { note, listeners, options, isAsked };
 }
 
 test("what was changed is marked and not left without a word, until it is sent", () => {
@@ -32,6 +32,17 @@ test("what was changed is marked and not left without a word, until it is sent",
   assert.deepEqual([note.textContent, isAsked()], ["Not saved yet.", true]);
   listeners.submit();
   assert.ok(!isAsked());
+});
+
+test("a choice that is made and taken back is told when it is made", () => {
+  const { note, listeners, options, isAsked } = form();
+  const choose = (value) => {
+    for (const one of options) one.selected = one.value === value;
+    listeners.change();
+    return [note.textContent, isAsked()];
+  };
+  assert.deepEqual(choose("category"), ["Not saved yet.", true]);
+  assert.deepEqual(choose("number"), ["", false]);
 });
 
 test("what was refused is not saved, though the page shows it as it was sent", () => {

@@ -180,11 +180,11 @@ def member_list(request: HttpRequest, slug: str) -> dict[str, object]:
 
 @router.put("/projects/{slug}/members/{username}", response=MemberOut, summary="Give a role")
 def member_set(request: HttpRequest, slug: str, username: str, body: RoleIn) -> MemberOut:
-    """Add a person to the project or change their role; for the project's admins."""
+    """Add a person to the project or change their role; for the project's admins. Refused (`account_disabled`) while
+    their account is disabled."""
     user = person(request)
     project = selectors.project_get(user=user, slug=slug)
-    require(user, project, Role.ADMIN)
-    member = selectors.user_get(username=username)
+    member = selectors.user_for_role(user=user, project=project, username=username)
     return _member_out(services.membership_set(actor=user, project=project, user=member, role=body.role))
 
 

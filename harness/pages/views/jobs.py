@@ -22,9 +22,10 @@ from harness.jobs.models import Job
 from harness.jobs.selectors import JobFilters, job_list, job_metric_keys, job_owners, job_rows, jobs_read
 from harness.pages.job_columns import column_groups, columns_shown
 from harness.pages.job_groups import CSV_COLUMNS, group_choices, groups_csv, groups_shown
+from harness.pages.named import words
 from harness.pages.views.saved_views import list_address, view_address, view_context
 from harness.pages.web import asks_part, page, page_number, person, show
-from harness.pages.words import NAME_WORDS, STATE_WORDS, TASK_WORDS
+from harness.pages.words import STATE_WORDS, TASK_WORDS
 from harness.paging import Page, page_within
 from harness.responses import begun, chunks_response, json_chunks
 from worker.states import JobState
@@ -40,6 +41,8 @@ _PINNED = {
     "target": "Target",
     "metric_max": "Best at most",
 }
+_IN_WORDS = {"family", "metric"}
+"""Of these, those whose values are names."""
 _COLUMNS = ("state", "task", "family", "dataset", "project", "owner", "metric_name", "metric_best", "metric_test",
             "epoch", "epochs", "run_s", "created_at", "finished_at", "tags")  # fmt: skip
 """What an export has where no columns are chosen."""
@@ -56,8 +59,8 @@ def pinned_filters(given: QueryDict, *, user: User) -> list[dict[str, str]]:
         for key in (name, "page"):
             rest.pop(key, None)
         named = dataset_list(user=user).filter(pk=value).first() if name == "dataset" else None
-        words = named.name if named else value if name == "target" else NAME_WORDS.get(value, value)
-        found.append({"name": name, "value": value, "label": label, "words": words, "without": f"?{rest.urlencode()}"})
+        text = named.name if named else words(value) if name in _IN_WORDS else value
+        found.append({"name": name, "value": value, "label": label, "words": text, "without": f"?{rest.urlencode()}"})
     return found
 
 

@@ -19,7 +19,7 @@ from harness.accounts.leaving import user_delete
 from harness.accounts.models import Project, Role, User
 from harness.accounts.names import name_meant
 from harness.accounts.second_factor import second_factor_remove
-from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
+from harness.accounts.selectors import membership_list, project_get, project_list, user_for_role, user_get, user_list
 from harness.accounts.services import (
     membership_remove,
     membership_set,
@@ -33,7 +33,7 @@ from harness.jobs.project_trash import projects_trashed
 from harness.pages.forms import MemberForm, ProjectForm, UserForm
 from harness.pages.person_acts import person_acts
 from harness.pages.web import can, change, form_page, page, page_number, person, show, with_query
-from harness.paging import SEARCH_LETTERS_MAX
+from harness.paging import search_check
 from harness.storage.use import storage_of
 
 PAGE_SIZE = 25
@@ -55,7 +55,7 @@ def _projects(
     status: int = 200,
 ) -> HttpResponseBase:
     user, words = person(request), _words(request)
-    found = project_list(user=user).filter(name__icontains=words)
+    found = project_list(user=user).filter(Q(name__icontains=words) | Q(slug__icontains=words))
     shown = Paginator(found, PAGE_SIZE).get_page(page_number(request))
     people = _people(request, words) if user.is_superuser else None
     context = {
@@ -77,8 +77,8 @@ def _projects(
 
 
 def _words(request: HttpRequest) -> str:
-    """What the address looks for in a list."""
-    return request.GET.get("q", "").strip()[:SEARCH_LETTERS_MAX]
+    """What the address looks for in a list. Raises `Invalid`."""
+    return search_check(request.GET.get("q", "").strip(), "q")
 
 
 def _people(request: HttpRequest, words: str) -> Page[User]:
@@ -199,11 +199,10 @@ def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
     user = person(request)
     project = project_get(user=user, slug=slug)
     name, role = request.POST.get("username", "").strip(), request.POST.get("role", "")
-    require(user, project, Role.ADMIN)
     try:
-        member = user_get(username=name)
-    except NotFound as error:
-        return _no_member(request, project, name, error)
+        member = user_for_role(user=user, project=project, username=name)
+    except (NotFound, Conflict) as error:
+        return _no_member(request, project, error)
     return change(
         request,
         lambda: membership_set(actor=user, project=project, user=member, role=role),
@@ -212,23 +211,14 @@ def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
     )
 
 
-def _no_member(request: HttpRequest, project: Project, name: str, missing: NotFound) -> HttpResponseBase:
-    """Why nobody of this name gets a role: in the card for new members, or on the row of one who is in the project."""
-    try:
-        someone = user_get(username=name, disabled=True).username
-    except NotFound:
-        told = f"{missing.message} {missing.hint}"
-    else:
-        enable = "An admin of the installation enables it again"
-        is_in = membership_list(user=person(request), project=project).filter(user__username=someone).exists()
-        if is_in and "add" not in request.POST:
-            hint = f"{enable}; Remove takes them out of the project."
-            messages.error(request, f"The account of {someone} is disabled: the role stays as it is.", extra_tags=hint)
-            return redirect(with_query(request, reverse("project_page", args=[project.slug])))
-        already = f"{someone} is in the project already; their" if is_in else f"{someone} cannot be added: their"
-        told = f"{already} account is disabled. {enable}."
+def _no_member(request: HttpRequest, project: Project, error: NotFound | Conflict) -> HttpResponseBase:
+    """Why nobody of this name gets a role: in the card for new members, or above the list for a row."""
+    if isinstance(error, Conflict) and "add" not in request.POST:
+        messages.error(request, error.message, extra_tags=error.hint)
+        return redirect(with_query(request, reverse("project_page", args=[project.slug])))
     form = MemberForm(request.POST)
-    form.add_error("username", told)
+    if not form.has_error("username"):  # an empty name has its own
+        form.add_error("username", f"{error.message} {error.hint}")
     return _project_page(request, project, form, status=422)
 
 

@@ -68,6 +68,30 @@ def test_groups_are_those_of_the_filters_and_of_a_view(owner: Any, jobs: dict[st
     assert owner.get(f"{API}/job-groups").json()["by"] == "family"
 
 
+def test_jobs_and_groups_are_of_one_metric_and_target(owner: Any, jobs: dict[str, Job]) -> None:
+    target = jobs["a"].resolved["spec"]["data"]["target"]
+    Job.objects.filter(pk=jobs["b"].pk).update(metric_name="macro_f1")
+    other = {**jobs["c"].resolved["spec"], "data": {**jobs["c"].resolved["spec"]["data"], "target": "other & one"}}
+    Job.objects.filter(pk=jobs["c"].pk).update(resolved={**jobs["c"].resolved, "spec": other})
+    for query, names in (
+        ({"metric": "accuracy"}, {"a", "c"}),
+        ({"metric": "accuracy", "target": target}, {"a"}),
+        ({"metric": "", "target": "other & one"}, {"c"}),
+        ({"metric": "rmse"}, set()),
+    ):
+        assert {item["name"] for item in owner.get(f"{API}/jobs", query).json()["items"]} == names, query
+        groups = owner.get(f"{API}/job-groups", {"by": "tag", **query}).json()["items"]
+        assert {item["value"] for item in groups} == names, query
+
+
+def test_a_metric_asked_for_goes_before_that_of_a_view(owner: Any, jobs: dict[str, Job]) -> None:
+    Job.objects.filter(pk=jobs["b"].pk).update(metric_name="macro_f1")
+    owner.post(f"{API}/job-views", {"name": "x", "query": "metric=macro_f1"}, content_type="application/json")
+    for query, names in (({}, {"b"}), ({"metric": "accuracy"}, {"a", "c"}), ({"metric": ""}, {"a", "b", "c"})):
+        items = owner.get(f"{API}/jobs", {"view": "x", **query}).json()["items"]
+        assert {item["name"] for item in items} == names, query
+
+
 def test_what_nothing_can_be_grouped_by_is_refused_with_what_can(owner: Any, jobs: dict[str, Job]) -> None:
     for wrong, words in (("by=password", "family"), ("by=family&of=notes", "run_s"), ("by=schedule", "spec:")):
         answer = owner.get(f"{API}/job-groups?{wrong}")

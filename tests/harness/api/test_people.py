@@ -41,6 +41,33 @@ def test_a_disabled_person_can_be_taken_out_of_a_project(admin: Client, people: 
     assert not people.project.memberships.filter(user=people.mate).exists()
 
 
+def test_a_role_for_a_disabled_account_is_refused_as_such(admin: Client, people: SimpleNamespace) -> None:
+    place = f"{API}/projects/{people.project.slug}/members"
+    before = list(people.project.memberships.values())
+    User.objects.filter(username__in=("mate", "outsider")).update(is_active=False)
+    for who, told in (
+        ("MATE", "The account of mate, who is in the project, is disabled: their role stays as it is."),
+        ("outsider", "outsider cannot be added: their account is disabled."),
+    ):
+        refused = admin.put(f"{place}/{who}", json.dumps({"role": "viewer"}), "application/json")
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"], error["message"]) == (409, "account_disabled", told)
+        assert "An admin of the installation enables it again" in error["hint"]
+    nobody = admin.put(f"{place}/nobody", json.dumps({"role": "viewer"}), "application/json")
+    assert nobody.status_code == 404 and nobody.json()["error"]["message"] == "There is no user nobody."
+    assert list(people.project.memberships.values()) == before
+
+
+def test_who_may_not_give_roles_learns_of_no_account(people: SimpleNamespace, bearer: Callable[..., Client]) -> None:
+    User.objects.filter(username="outsider").update(is_active=False)
+    mate = bearer(people.mate, "admin")
+    place = f"{API}/projects/{people.project.slug}/members"
+    answers = [
+        mate.put(f"{place}/{who}", json.dumps({"role": "viewer"}), "application/json") for who in ("outsider", "nobody")
+    ]
+    assert [answer.status_code for answer in answers] == [403, 403]
+
+
 def test_whoever_leaves_a_project_may_write_their_own_name_in_any_case(
     people: SimpleNamespace, bearer: Callable[..., Client]
 ) -> None:

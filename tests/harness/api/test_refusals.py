@@ -21,7 +21,7 @@ from tests.harness.api.conftest import API, is_error
     ("query", "field"),
     [
         ("sort=owner__password", "sort"), ("sort=-spec", "sort"), ("page=0", "page"), ("page_size=100000", "page_size"),
-        ("state=nope", "state"), ("task=nope", "task"), ("metric_min=nan", "metric_min"),
+        ("state=nope", "state"), ("task=nope", "task"), ("metric=acuracy", "metric"), ("metric_min=nan", "metric_min"),
         ("metric_max=inf", "metric_max"), ("page=x", "page"), ("query=" + "a" * 600, "query"),
     ],
 )  # fmt: skip
@@ -31,7 +31,7 @@ def test_a_bad_parameter_names_its_field(caller: Client, query: str, field: str)
 
 
 def test_an_empty_filter_is_none(caller: Client) -> None:
-    for query in ("task=", "family=", "owner=", "tag=", "task=&owner=&query="):
+    for query in ("task=", "family=", "owner=", "tag=", "metric=", "task=&owner=&query="):
         assert caller.get(f"{API}/jobs?{query}").status_code == 200, query
 
 

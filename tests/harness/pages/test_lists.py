@@ -40,6 +40,17 @@ def test_a_filter_that_a_link_set_is_named_kept_by_the_form_and_taken_away(
     assert 'href="?family=mlp&amp;state=failed" aria-label="Without the filter Dataset"' in flat
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("metric=balanced_accuracy", "Metric balanced accuracy"), ("metric=roc_auc", "Metric ROC AUC"),
+        ("family=some_cnn", "Model some cnn"), ("target=balanced_accuracy", "Target balanced_accuracy"),
+    ],
+)  # fmt: skip
+def test_a_filter_has_names_in_words_and_columns_as_they_are(owner: Client, given: str, shown: str) -> None:
+    assert shown in re.sub(r"\s+", " ", owner.get(f"/jobs/?{given}").content.decode())
+
+
 def test_a_dataset_of_others_is_not_named_by_a_filter(world: SimpleNamespace, client: Client) -> None:
     client.force_login(world.outsider)
     assert world.wine.name not in client.get(f"/jobs/?dataset={world.wine.pk}").content.decode()
@@ -164,6 +175,7 @@ def test_tags_that_are_refused_come_back_with_the_jobs_that_do_not_have_them(
     page = unescape(answer.content.decode())
     assert answer.status_code == 422 and "1 job tagged" in page and "at most 20 tags" in page
     assert re.search(r"<details[^>]*data-tagging open>", page) and 'value="one more & <more>"' in page
+    assert "autofocus" not in page, "what is wrong is told at the top"
     ticked = {job.pk for job in (full, free, other) if re.search(rf'name="job"\s+value="{job.pk}"[^>]*\schecked', page)}
     assert ticked == {full.pk}
     free.refresh_from_db()

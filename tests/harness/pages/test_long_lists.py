@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.models import Membership, Project, User
-from harness.jobs.models import JobEvent
+from harness.jobs.models import JobAttempt, JobEvent
+from harness.paging import SEARCH_LETTERS_MAX
 from harness.pool.models import Node, Reservation
 
 MANY = 60
@@ -91,8 +92,32 @@ def test_a_search_finds_projects_and_people_on_whatever_page_they_are(
     assert "Nobody matches." in nobody and "No project matches." in nobody and "not in a project yet" not in nobody
     by_email = shown(admin, reverse("project_list") + "?q=012@far")
     assert re.findall(r'data-label="User name">([^<]+)<', by_email) == ["zoe-012"]
+    Project.objects.filter(slug="zoo-012").update(name="Aviary")
+    by_slug = shown(admin, reverse("project_list") + "?q=ZOO-012")
+    assert re.findall(r'data-label="Name"><a href="/projects/([\w-]+)/"', by_slug) == ["zoo-012"]
     admin.force_login(crowd[5])
     assert "zoo-012" not in shown(admin, reverse("project_list") + "?q=zoo")
+
+
+def test_a_search_that_is_too_long_is_refused_as_in_other_lists(admin: Client) -> None:
+    for address in (reverse("project_list"), reverse("project_page", args=["orchard"]), reverse("job_list")):
+        answer = admin.get(address, {"q": "z" * (SEARCH_LETTERS_MAX + 1)})
+        assert answer.status_code == 422 and "A search can have at most 500 characters." in answer.content.decode()
+        assert admin.get(address, {"q": "z" * SEARCH_LETTERS_MAX}).status_code == 200
+
+
+def test_projects_in_the_trash_come_in_pages(admin: Client, crowd: list[User]) -> None:
+    gone_at = timezone.now() - timedelta(hours=1)
+    Project.objects.filter(slug__startswith="zoo-").update(deleted_at=gone_at)
+    address = reverse("project_list")
+    pattern = r'action="/projects/([\w-]+)/trash/restore/'
+    assert sorted(walked(admin, address, "Pages of projects in the trash", pattern)) == [
+        f"zoo-{number:03}" for number in range(MANY)
+    ]
+    second = shown(admin, f"{address}?trash=2")
+    assert f"{MANY} in all · page 2 of 3" in second
+    back = re.search(r'action="([^"]+/restore/\?trash=2)"', second)
+    assert back and admin.post(back[1])["Location"] == f"{address}?trash=2"
 
 
 def test_what_is_done_to_a_person_comes_back_to_the_page_they_were_on(admin: Client, crowd: list[User]) -> None:
@@ -116,6 +141,7 @@ def test_members_come_in_pages_and_are_found_on_whatever_page_they_are(
     found = shown(admin, f"{address}?q=ZOE-044")
     assert re.findall(r'data-label="Person">([^<]+)<', found) == ["zoe-044"] and "in all" not in found
     assert "Nobody matches." in shown(admin, f"{address}?q=nobody-at-all")
+    assert "Nobody is in it." not in found
     for name, args, sent in (
         ("member_set", [project.slug], {"username": "zoe-030", "role": "member"}),
         ("member_remove", [project.slug, "zoe-030"], {}),
@@ -168,3 +194,22 @@ def test_what_happened_to_a_job_comes_in_pages_the_newest_first(admin: Client, w
     wanted = [f"word {number}" for number in reversed(range(3 * MANY))]
     assert walked(admin, address, "Pages", r"\b(word \d+)\s*<") == wanted
     assert f'href="{address}?page=2"' in shown(admin, address)
+
+
+def test_attempts_of_a_job_come_in_pages_of_their_own(admin: Client, world: SimpleNamespace) -> None:
+    job = world.jobs["succeeded"]
+    JobAttempt.objects.filter(job=job).delete()
+    JobEvent.objects.filter(job=job).delete()
+    for number in range(1, 3 * MANY + 1):
+        JobAttempt.objects.create(job=job, number=number, world_size=1, plan={}, outcome="lost")
+        JobEvent.objects.create(job=job, kind="note", message=f"word {number}")
+    address = reverse("job_tab", args=[job.pk, "events"])
+    wanted = [str(number) for number in reversed(range(1, 3 * MANY + 1))]
+    assert walked(admin, address, "Pages of attempts", r'data-label="No\.">(\d+)<') == wanted
+    second = shown(admin, f"{address}?tries=2")
+    assert f'href="{address}?tries=2&page=2"' in second and f"word {3 * MANY}" in second
+
+
+def test_a_project_without_members_says_so(admin: Client) -> None:
+    empty = Project.objects.create(name="Empty", slug="empty")
+    assert "Nobody is in it." in shown(admin, reverse("project_page", args=[empty.slug]))

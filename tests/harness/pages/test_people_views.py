@@ -73,7 +73,10 @@ def test_why_the_role_of_a_member_stays_whose_account_is_disabled_is_not_said_of
     sent = {"username": world.member.username, "role": "viewer"}
     told: Any = client.post(reverse("member_set", args=[world.project.slug]), sent, follow=True)
     page = told.content.decode()
-    assert told.redirect_chain and f"The account of {world.member.username} is disabled" in page
+    assert told.redirect_chain and (
+        f"The account of {world.member.username}, who is in the project, is disabled: their role stays as it is."
+        in page
+    )
     assert "There is no user" not in page
     assert world.project.memberships.get(user=world.member).role == "member"
 
@@ -81,8 +84,15 @@ def test_why_the_role_of_a_member_stays_whose_account_is_disabled_is_not_said_of
 @pytest.mark.parametrize(
     ("who", "said"),
     [
-        ("member", "member is in the project already; their account is disabled. An admin of the installation enables"),
-        ("OUTSIDER", "outsider cannot be added: their account is disabled. An admin of the installation enables it"),
+        (
+            "member",
+            "The account of member, who is in the project, is disabled: their role stays as it is. "
+            "An admin of the installation enables it again; meanwhile they can only be removed from the project.",
+        ),
+        (
+            "OUTSIDER",
+            "outsider cannot be added: their account is disabled. An admin of the installation enables it again.",
+        ),
     ],
 )
 def test_whoever_adds_somebody_whose_account_is_disabled_is_told_so_where_the_name_was_typed(

@@ -59,6 +59,12 @@ def test_a_name_of_nobody_is_corrected_beside_the_role_that_was_chosen(admin: Cl
     assert 'value="ouner"' in form and '<option value="viewer" selected>' in form
 
 
+def test_a_member_without_a_name_is_told_one_error(admin: Client) -> None:
+    answer = admin.post(reverse("member_set", args=["orchard"]), {"username": " ", "role": "viewer", "add": "1"})
+    form = unescape(answer.content.decode()).partition('id="am"')[2].partition("</form>")[0]
+    assert answer.status_code == 422 and form.count("This field is required.") == 1 and "There is no user" not in form
+
+
 SETTINGS = {
     "minimum_sandbox_level_own_code": "1",
     "minimum_sandbox_level_generated": "0",

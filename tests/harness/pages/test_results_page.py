@@ -15,6 +15,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
+from codegen.spec import Task
 from harness.datasets.models import Dataset
 from harness.jobs.models import Job
 from harness.pages.prediction_view import prediction_context
@@ -59,7 +60,7 @@ def test_other_jobs_on_the_same_data_are_listed_with_the_best_first(
     job = world.jobs["succeeded"]
     Job.objects.filter(pk=job.pk).update(metric_name=metric)
     assert job.task == "image_classification"
-    link = f'"/jobs/?dataset={job.dataset_id}&amp;metric={metric}&amp;sort={sort}"'
+    link = f'"/jobs/?dataset={job.dataset_id}&amp;task=image_classification&amp;metric={metric}&amp;sort={sort}"'
     assert link in page_with(world, owner)
 
 
@@ -68,11 +69,12 @@ def test_jobs_on_the_same_data_that_predict_or_measure_something_else_are_not_am
 ) -> None:
     job, other = world.jobs["succeeded"], world.jobs["failed"]
     mine = {**job.resolved["spec"], "data": {**job.resolved["spec"]["data"], "target": "a & b"}}
-    Job.objects.filter(pk=job.pk).update(task="regression", metric_name="rmse", resolved={**job.resolved, "spec": mine})
-    like = {"task": "regression", "dataset": job.dataset, "deleted_at": None}
+    task = Task.TABULAR_REGRESSION
+    Job.objects.filter(pk=job.pk).update(task=task, metric_name="rmse", resolved={**job.resolved, "spec": mine})
 
-    def others(metric: str, target: str) -> str:
+    def others(metric: str, target: str, task: str = task) -> str:
         spec = {**mine, "data": {**mine["data"], "target": target}}
+        like = {"task": task, "dataset": job.dataset, "deleted_at": None}
         Job.objects.filter(pk=other.pk).update(metric_name=metric, resolved={**job.resolved, "spec": spec}, **like)
         link = re.search(r'href="([^"]+)"\s*>Others on this data', page_with(world, owner))
         assert link
@@ -81,8 +83,8 @@ def test_jobs_on_the_same_data_that_predict_or_measure_something_else_are_not_am
     shown = others("rmse", "a & b")
     assert all(reverse("job_page", args=[one.pk]) in shown for one in (job, other))
     assert "Target" in shown and "a &amp; b" in shown
-    for metric, target in (("mae", "a & b"), ("rmse", "a")):
-        shown = others(metric, target)
+    for unlike in (("mae", "a & b"), ("rmse", "a"), ("rmse", "a & b", Task.FORECAST)):
+        shown = others(*unlike)
         assert reverse("job_page", args=[job.pk]) in shown and reverse("job_page", args=[other.pk]) not in shown
 
 
