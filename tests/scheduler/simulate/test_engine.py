@@ -140,6 +140,18 @@ def test_a_job_that_ends_at_its_very_deadline_is_in_time(policy):
     assert (found.finished, found.refused, found.satisfaction) == (1, 0, 1.0)
 
 
+def test_a_long_job_beside_many_short_ones_that_ends_at_its_very_deadline_is_in_time():
+    """Each decision beside it rounds what is left of it: in sum by more than one such number is told exactly."""
+    whole_s = 78792.0
+    trace = [TraceJob(job_id="a", submitted_s=0.0, deadline_s=whole_s, count=1, run_s=whole_s)]
+    trace += [
+        TraceJob(job_id=f"b{number}", submitted_s=61.0 * number, deadline_s=None, count=1, run_s=30.0)
+        for number in range(1, int(whole_s / 61.0))
+    ]
+    found = measure(simulate(trace, SimPool.parse("1x2"), "deadline_energy", overheads=False))
+    assert (found.refused, found.promises_broken, found.satisfaction) == (0, 0, 1.0)
+
+
 def test_the_makespan_ends_with_the_last_job_and_not_with_the_decision_after_it():
     jobs = [made("a", 100.0, 10.0, widths=(1,)), made("b", 500.0, 20.0, widths=(1,))]
     assert measure(replayed(jobs, EdfWidest(), rules=Rules(slot_s=3600.0))).makespan_s == pytest.approx(3620.0)
