@@ -15,7 +15,7 @@ from scheduler.policies.ways import Rescale
 from scheduler.simulate.engine import Engine, SimJob
 from scheduler.simulate.metrics import measure
 from scheduler.simulate.pool import Gang, Part, SimPool
-from scheduler.simulate.report import WIDTH, report_html, ticks
+from scheduler.simulate.report import HEIGHT, WIDTH, report_html, ticks
 from scheduler.simulate.rules import Rules
 from scheduler.simulate.run import one_speed, sim_jobs, simulate
 from scheduler.simulate.traces import TraceJob
@@ -177,6 +177,7 @@ def test_neither_a_time_to_finish_nor_a_wait_is_told_where_nothing_ran():
     assert '<th scope="row">Submission to finish, mean</th><td>-</td>' in page
     assert '<th scope="row">... median</th><td>-</td>' in page
     assert '<th scope="row">Submission to start, mean</th><td>-</td>' in page
+    assert '<th scope="row">Makespan</th><td>-</td>' in page
 
 
 def test_a_plot_has_no_curve_of_jobs_that_are_not_there():
@@ -196,6 +197,17 @@ def test_the_names_of_all_policies_stand_within_the_plots():
     page = report_html("trace", replays, [measure(replay) for replay in replays])
     starts = {name: float(re.findall(rf'<text x="([\d.]+)"[^>]*>{name}<', page)[0]) for name in names()}
     assert max(starts.values()) < WIDTH - 80
+    assert min(later - earlier for earlier, later in pairwise(sorted(starts.values()))) >= 135
+
+
+def test_more_names_than_stand_beside_each_other_go_on_below():
+    replay = replayed([made("a", 0.0, 60.0)], policy_of("fifo"))
+    page = report_html("trace", [replay] * 8, [measure(replay)] * 8)
+    figure = page.split("<figure>")[1]
+    places = [(float(x), float(y)) for x, y in re.findall(r'<text x="([\d.]+)" y="([\d.-]+)">fifo<', figure)]
+    assert len(set(places)) == 8 and max(x for x, _ in places) < WIDTH - 80
+    _, top, _, height = map(float, re.findall(r'viewBox="([^"]+)"', figure)[0].split())
+    assert min(y for _, y in places) - 12 > top and height == HEIGHT - top
 
 
 def test_a_trace_of_our_own_history_is_replayed_as_it_ran():
