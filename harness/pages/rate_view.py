@@ -32,8 +32,11 @@ _WORDS = {
     "valley": ("Valley", "middle of the longest fall of the averaged loss, as fastai reads it"),
     "steepest": ("Steepest", "where the averaged loss falls fastest, as fastai reads it"),
     "minimum_tenth": ("Minimum / 10", "a tenth of the rate with the smallest loss"),
-    "linear": ("Linear rule", "the family's rate times batch over its usual batch, eightfold at most"),
-    "sqrt": ("Square-root rule", "the family's rate times the root of batch over its usual batch, eightfold at most"),
+    "linear": ("Linear rule", "the family's rate times batch over its usual batch, by eightfold at most, up or down"),
+    "sqrt": (
+        "Square-root rule",
+        "the family's rate times the root of batch over its usual batch, by eightfold at most, up or down",
+    ),
 }
 _DRAWN = ("trials", "centre", "valley", "steepest", "minimum_tenth", "linear", "sqrt")
 _SCORES = {"accuracy": "training accuracy", "r2": "training R²"}
