@@ -12,13 +12,13 @@ from harness.pages.charts import chart_card
 from harness.rates.models import RateTest
 from harness.rates.selectors import (
     CURVE_COLUMNS,
-    job_rate,
     rate_curve,
     rate_found,
     rate_names,
     rate_test_is_current,
     rate_tests,
     rate_trials,
+    spec_rate,
 )
 from scheduler.rates.interval import RateRange
 from worker.rate_search import most_share
@@ -65,7 +65,7 @@ def rates_context(job: Job, test: RateTest | None = None) -> dict[str, Any]:
         "test": test,
         "percent": round(100 * test.progress),
         "found": found,
-        "rates": _rates(test, found, job_rate(job)[0]) if found else [],
+        "rates": _rates(test, found, spec_rate(job)) if found else [],
         "best": rate_names(test).get("best"),
         "trials": rate_trials(test),
         "trial_rows": _trial_rows(test),
