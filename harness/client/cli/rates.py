@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from harness.client.cli.common import open_client, share_bar
-from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, number, table_print
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, table_print
 from harness.client.cli.paths import path_meant
 from harness.client.cli.rates_here import (
     CURVE,
@@ -20,6 +20,7 @@ from harness.client.cli.rates_here import (
     folder_check,
     folder_test,
     folder_trials,
+    left_out_words,
     trying_words,
 )
 from harness.client.client import Client, Json
@@ -221,15 +222,6 @@ def _print(found: Json) -> None:
         notes().print(note, markup=False)
 
 
-def _left_out_words(trials: Json) -> str:
-    """Why no trials were made, and what makes them where anything does."""
-    from scheduler.rates.trials import ASK  # slow to load
-
-    expected = f" Expected: {duration(trials['expected_s'])}." if trials["expected_s"] else ""
-    remedy = " --trials always makes them." if trials["why"] == ASK else ""
-    return f"No trials were made. {trials['why']}{expected}{remedy}"
-
-
 def _print_trials(trials: Json, centre: float) -> None:
     out = console()
     if trials["state"] == "done":
@@ -245,6 +237,6 @@ def _print_trials(trials: Json, centre: float) -> None:
         for note in trials["notes"]:
             notes().print(note, markup=False)
     elif trials["state"] == "none":
-        notes().print(_left_out_words(trials), markup=False)
+        notes().print(left_out_words(trials), markup=False)
     elif trials["state"] == "failed":
         notes().print(f"No trials: {trials['problem']['message']}", markup=False)

@@ -154,3 +154,12 @@ def _read(answer: Json) -> Json:
 def trying_words(trials: Json) -> str:
     """What trials take, before they begin."""
     return f"Trials, up to {trials['most_share']:.1f} runs, about {duration(trials['expected_s'])}"
+
+
+def left_out_words(trials: Json) -> str:
+    """Why no trials were made, and what makes them where anything does."""
+    from scheduler.rates.trials import ASK  # slow to load
+
+    expected = f" Expected: {duration(trials['expected_s'])}." if trials["expected_s"] else ""
+    remedy = " --trials always makes them." if trials["why"] == ASK else ""
+    return f"No trials were made. {trials['why']}{expected}{remedy}"
