@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,13 @@ from harness.client import Unreachable
 from tests.factory_rates import report_make, trials_report_make
 from tests.harness.client.conftest import Dlh
 from tests.worker.runtime.samples import program, wine
+
+
+def start_by(monkeypatch: pytest.MonkeyPatch, start: Callable[..., Any]) -> None:
+    """Have the API start tests so. The service stays: pages that are first read meanwhile would keep another one."""
+    from harness.api.routes import rates
+
+    monkeypatch.setattr(rates, "services", SimpleNamespace(**{**vars(rates.services), "rate_test_start": start}))
 
 
 @pytest.fixture
@@ -29,7 +37,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             rate_range_done(report_make(test.pk, **more))
             return test
 
-        monkeypatch.setattr(rates.services, "rate_test_start", at_once)
+        start_by(monkeypatch, at_once)
 
     return answer
 
@@ -80,7 +88,7 @@ def test_trials_of_a_job_are_awaited_shown_and_used(
             test.refresh_from_db()
         expire(test)
 
-    monkeypatch.setattr(rates.services, "rate_test_start", begun)
+    start_by(monkeypatch, begun)
     monkeypatch.setattr(rates, "rate_test_expire", looked_at)
     ended = dlh("lr-find", job.pk, "--trials", "always", "--use", "best")
     assert ended.code == 0, ended.err
