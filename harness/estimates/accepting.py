@@ -44,6 +44,7 @@ from worker.states import JobState, said
 
 _TOLD = timedelta(milliseconds=1)
 """As exactly the API tells a moment."""
+_CHECK = "Here is a new offer; please check it."
 
 
 def offer_accept(
@@ -184,14 +185,12 @@ def _lines_hint(count: int) -> str:
 
 def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
     """Pass if devices, what is known of them and program are what they were when the offer was made, and the deadline
-    that a draft would have is still to come.
-
-    Raises `Conflict` with a new offer.
-    """
+    that a draft would have is still to come. Raises `Conflict` with a new offer."""
     if offer.inspection is None or job_key(job) != offer.inspection.key:
         raise _stale(user, job, offer, "The program has changed since this offer was made.")
     if job.state == JobState.DRAFT and offer.deadline_at is not None and offer.deadline_at <= timezone.now():
-        raise _stale(user, job, offer, f"The deadline of this offer, {moment_words(offer.deadline_at)}, has passed.")
+        told = f"The deadline of this offer, {moment_words(offer.deadline_at)}, has passed."
+        raise _stale(user, job, offer, told, field="deadline", hint="Ask again with a later deadline, or none.")
     way = chosen.allocation
     names = [name for name, _ in way.parts] or [way.model_name]
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes, with_reserved=True), way):
@@ -216,9 +215,9 @@ def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:
     return offer_make(user=user, job=job, asked=asked)
 
 
-def _stale(user: User, job: Job, offer: OfferRow, text: str) -> Conflict:
-    fresh = offer_again(user, job, offer)
-    return Conflict(text, code="offer_stale", hint="Here is a new offer; please check it.", details={"offer": fresh.pk})
+def _stale(user: User, job: Job, offer: OfferRow, text: str, *, hint: str = _CHECK, field: str = "") -> Conflict:
+    details = {"offer": offer_again(user, job, offer).pk}
+    return Conflict(text, code="offer_stale", hint=hint, field=field or None, details=details)
 
 
 def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:

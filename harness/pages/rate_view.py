@@ -12,13 +12,13 @@ from harness.pages.charts import chart_card
 from harness.rates.models import RateTest
 from harness.rates.selectors import (
     CURVE_COLUMNS,
-    job_rate,
     rate_curve,
     rate_found,
     rate_names,
     rate_test_is_current,
     rate_tests,
     rate_trials,
+    spec_rate,
 )
 from scheduler.rates.interval import RateRange
 from worker.rate_search import most_share
@@ -32,8 +32,11 @@ _WORDS = {
     "valley": ("Valley", "middle of the longest fall of the averaged loss, as fastai reads it"),
     "steepest": ("Steepest", "where the averaged loss falls fastest, as fastai reads it"),
     "minimum_tenth": ("Minimum / 10", "a tenth of the rate with the smallest loss"),
-    "linear": ("Linear rule", "the family's rate times batch over its usual batch, eightfold at most"),
-    "sqrt": ("Square-root rule", "the family's rate times the root of batch over its usual batch, eightfold at most"),
+    "linear": ("Linear rule", "the family's rate times batch over its usual batch, by eightfold at most, up or down"),
+    "sqrt": (
+        "Square-root rule",
+        "the family's rate times the root of batch over its usual batch, by eightfold at most, up or down",
+    ),
 }
 _DRAWN = ("trials", "centre", "valley", "steepest", "minimum_tenth", "linear", "sqrt")
 _SCORES = {"accuracy": "training accuracy", "r2": "training R²"}
@@ -62,7 +65,7 @@ def rates_context(job: Job, test: RateTest | None = None) -> dict[str, Any]:
         "test": test,
         "percent": round(100 * test.progress),
         "found": found,
-        "rates": _rates(test, found, job_rate(job)[0]) if found else [],
+        "rates": _rates(test, found, spec_rate(job)) if found else [],
         "best": rate_names(test).get("best"),
         "trials": rate_trials(test),
         "trial_rows": _trial_rows(test),

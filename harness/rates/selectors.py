@@ -21,10 +21,15 @@ ENDS = ("low", "high", "centre")
 SUGGESTED = ("best", *ENDS)
 
 
+def spec_rate(job: Job) -> float | None:
+    """Peak learning rate of a job as resolved; None where a person's spec.yaml says it."""
+    return None if job.program_edited and spec_file_is_edited(job) else rate_of(job)
+
+
 def job_rate(job: Job) -> tuple[float | None, str]:
     """(peak learning rate, where it comes from) of a job as resolved; None where a person's spec.yaml says it."""
-    rate = rate_of(job)
-    if rate is None or (job.program_edited and spec_file_is_edited(job)):
+    rate = spec_rate(job)
+    if rate is None:
         return None, "spec.yaml was edited by hand"
     told = job.events.filter(data__learning_rate=rate).order_by("-pk").values_list("data", flat=True).first()
     if told:

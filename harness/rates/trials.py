@@ -8,13 +8,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from harness.plain import plain
 from harness.rates.keys import run_setting
 from scheduler.rates.record import RateUnclear
-from scheduler.rates.trials import LIMITS_S, TrialsRecord, trial_choice, trials_left_out, trials_s, trials_scale
+from scheduler.rates.trials import (
+    LIMITS_S,
+    TrialsRecord,
+    trial_choice,
+    trials_asked_s,
+    trials_left_out,
+    trials_s,
+    trials_scale,
+)
 from worker.rate_search import most_share
 
 WISHES = ("auto", "always", "never")
@@ -31,7 +40,7 @@ def trials_most_s(wish: str) -> float:
 
 def trials_plan(wish: str, run_s: Any, files: Mapping[str, str]) -> dict[str, Any]:
     """`RateTest.trials` at the end of the range test, with state `waiting` or `none`."""
-    known = run_s if isinstance(run_s, float) and run_s > 0 else 0.0
+    known = run_s if isinstance(run_s, float) and 0 < run_s < math.inf else 0.0
     plan: dict[str, Any] = {"state": "none", "run_s": known, "most_share": most_share(), "setting": run_setting(files)}
     scale = trials_scale(known, LIMITS_S.get(wish, 0.0))
     if wish == "never":
@@ -39,7 +48,7 @@ def trials_plan(wish: str, run_s: Any, files: Mapping[str, str]) -> dict[str, An
     if not known:
         return {**plan, "why": "The node did not tell how long the run would take."}
     if not scale:
-        return {**plan, "why": trials_left_out(wish, known), "expected_s": trials_s(known, 1.0)}
+        return {**plan, "why": trials_left_out(wish, known), "expected_s": trials_asked_s(known)}
     expected_s = trials_s(known, scale)
     budget_s = SPARE_S + SLACK * expected_s
     most = scale * most_share()

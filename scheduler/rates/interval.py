@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scheduler.rates.fits import LogFit, PolynomialFit, log_fit, polynomial_fit
 from scheduler.rates.marks import steepest, valley
 from scheduler.rates.record import RangeRecord, RateUnclear, joined, smooth
+from worker.loss_left import left_at_end
 
 __all__ = ["RangeRecord", "RateRange", "RateUnclear", "rate_range"]
 
@@ -112,7 +113,7 @@ def rate_range(record: RangeRecord) -> RateRange:
     tried, raw, raw_score = joined(record)
     usable = _finite_length(raw)
     rates, raw, raw_score = tried[:usable], raw[:usable], raw_score[:usable]
-    _check_length(rates, raw, len(tried), len(record.rates))
+    _check_length(rates, len(tried), record)
     loss = smooth(raw)
     start, lowest = _start_level(raw), int(np.argmin(loss))
     fall = start - float(loss[lowest])
@@ -140,9 +141,9 @@ def _finite_length(raw: Values) -> int:
     return int(bad[0]) if bad.size else len(raw)
 
 
-def _check_length(rates: Values, raw: Values, made: int, planned: int) -> None:
-    """Pass for enough steps, of `made`, which may be fewer than were `planned`: a sweep ends when its loss has left."""
-    usable = len(rates)
+def _check_length(rates: Values, made: int, record: RangeRecord) -> None:
+    """Pass for enough steps, of `made`, which may be fewer than were planned: a sweep ends when its loss has left."""
+    usable, planned = len(rates), len(record.rates)
     if usable >= LEAST_POINTS and math.log10(rates[-1] / rates[0]) >= LEAST_DECADES:
         return
     if usable < made:
@@ -151,7 +152,8 @@ def _check_length(rates: Values, raw: Values, made: int, planned: int) -> None:
             f"The loss is not a finite number from step {usable + 1} of {made} on, so nothing can be concluded.",
             "Start at a smaller rate, and look for values in the data that are not numbers.",
         )
-    if made < planned and _has_risen(raw, float(raw[-3:].max(initial=-math.inf))):
+    left = sum(left_at_end(sweep.losses) for sweep in record.sweeps)
+    if made < planned and 2 * left >= len(record.sweeps):
         raise RateUnclear(
             "diverges_at_once",
             f"The loss has left for good after {made} of {planned} steps, too few to fit a curve.",
@@ -169,17 +171,12 @@ def _start_level(raw: Values) -> float:
     return float(np.median(raw[: max(3, round(len(raw) * START_SHARE))]))
 
 
-def _has_risen(raw: Values, last: float) -> bool:
-    """Whether the loss is far above its start at the end."""
-    return len(raw) > 0 and last > (start := _start_level(raw)) + RISEN_SHARE * abs(start)
-
-
 def _check_fall(raw: Values, loss: Values, start: float, fall: float, lowest: int) -> None:
     noise = float(np.median(np.abs(raw - loss))) * 1.4826 / math.sqrt(3.0)
     scale = float(np.abs(loss).max())
     if fall > max(FLAT_NOISES * noise, FLAT_SHARE * abs(start)) and fall > 1e-9 * scale and lowest >= 3:
         return
-    if _has_risen(raw, float(loss[-1])) and float(loss[-1]) > start + FLAT_NOISES * noise:
+    if float(loss[-1]) > start + max(RISEN_SHARE * abs(start), FLAT_NOISES * noise):
         raise RateUnclear(
             "diverges_at_once",
             "The loss only rises: no rate that was tried makes it smaller.",
@@ -227,7 +224,10 @@ def _ends(
     if law is not None and law.start_x < high_x:
         low_x = 0.5 * (low_x + max(law.start_x, float(x[0])))
     if stop == len(x) and diverged_at is not None:
-        notes.append(f"At {diverged_at:.2g} the loss is no finite number any more: larger rates cannot be used.")
+        notes.append(
+            f"At {diverged_at:.2g} the loss is no finite number any more: nothing is known of larger rates; "
+            "if this one is small, look for values in the data that are not numbers."
+        )
     elif stop == len(x) and lowest == GRID - 1:
         notes.append("The loss still falls at the largest rate that was tried: larger ones may be better.")
     if high_x - low_x < 1e-6:

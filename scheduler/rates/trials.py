@@ -17,8 +17,8 @@ from scheduler.rates.record import RateUnclear
 from worker.rate_search import HIGHEST, LOWEST, Trial, best_of, most_share
 
 __all__ = [
-    "RateUnclear", "TrialChoice", "TrialsRecord", "most_share", "trial_choice", "trials_left_out", "trials_s",
-    "trials_scale",
+    "RateUnclear", "TrialChoice", "TrialsRecord", "most_share", "trial_choice", "trials_asked_s", "trials_left_out",
+    "trials_s", "trials_scale",
 ]  # fmt: skip
 
 LEAST_SCALE = 0.5
@@ -28,6 +28,7 @@ LIMITS_S = {"auto": 60.0, "always": 900.0, "never": 0.0}
 """What all trials may take by what was wished, as foretold by the steps of the range test."""
 ASK = "They would take longer than tests do by themselves: ask for them."
 TOO_LONG = "They would take too long on this device."
+UNKNOWN = "How long the run would take is not known."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +90,19 @@ def trials_scale(run_s: float, limit_s: float) -> float:
 
 
 def trials_left_out(wish: str, run_s: float) -> str:
-    """Why trials of a run of so many seconds are not made, in a sentence; empty: they are."""
-    if trials_scale(run_s, LIMITS_S[wish]):
-        return ""
+    """Why trials of a run of so many seconds (0: nobody knows) are not made, in a sentence; empty: they are."""
     if wish == "never":
         return "They were not asked for."
-    return ASK if wish == "auto" and trials_scale(run_s, LIMITS_S["always"]) else TOO_LONG
+    if not (run_s > 0 and math.isfinite(run_s)):
+        return UNKNOWN
+    if trials_scale(run_s, LIMITS_S.get(wish, 0.0)):
+        return ""
+    return ASK if trials_scale(run_s, LIMITS_S["always"]) else TOO_LONG
+
+
+def trials_asked_s(run_s: float) -> float:
+    """What all trials take at most, about, if they are asked for; at full length where they are not made even then."""
+    return trials_s(run_s, trials_scale(run_s, LIMITS_S["always"]) or 1.0)
 
 
 def trials_s(run_s: float, scale: float) -> float:

@@ -15,6 +15,8 @@ from scheduler.types import JobView, Option, Policy, Quotas, Running
 
 _EPSILON_S = 1e-9
 """Times that lie no further apart are the same: 49 s, kept as a rate, are 49.00000000000001 when told as a time."""
+_SAME_S = 1e-6
+"""The same of deadlines: of a long job each decision beside it adds its own rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,7 @@ class Outcome:
     def in_time(self) -> bool:
         """Whether it ended by its deadline."""
         deadline_s = self.job.deadline_s
-        return self.finished_s is not None and deadline_s is not None and self.finished_s <= deadline_s + _EPSILON_S
+        return self.finished_s is not None and deadline_s is not None and self.finished_s <= deadline_s + _SAME_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ class Engine:
         for job_id, job in list(live.items()):
             outcome, deadline_s = job.outcome, job.outcome.job.deadline_s
             best_s = min((job.left / option.rate_per_s for option in outcome.job.options), default=math.inf)
-            late = deadline_s is not None and now_s + best_s > deadline_s + _EPSILON_S and outcome.promised_s is None
+            late = deadline_s is not None and now_s + best_s > deadline_s + _SAME_S and outcome.promised_s is None
             if math.isinf(best_s) or (self.rules.refuse_late and late):
                 outcome.refused_s = now_s
                 del live[job_id]

@@ -17,6 +17,8 @@ from worker.words import number_words
 Floats = npt.NDArray[np.float64]
 WIDTH, HEIGHT = 860, 260
 LEFT, RIGHT, TOP, BOTTOM = 70, 15, 32, 42
+KEY, KEYS_WIDTH, KEY_ROW = 140, WIDTH - 20, 16
+"""A name of the legend at least, all names of a row, and the height of one."""
 POINTS = 600
 COLOURS = ("#1f6fb2", "#c4501b", "#2a7f3f", "#8a3fa0", "#8a6d00", "#666666")
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "4 2", "1 2")
@@ -149,7 +151,7 @@ ROWS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("... 99 %", lambda item: _hours(item.finished, item.jct_p99_s)),
     ("Submission to start, mean", lambda item: _minutes(item.started, item.wait_mean_s)),
     ("... 99 %", lambda item: _minutes(item.started, item.wait_p99_s)),
-    ("Makespan", lambda item: _number(item.makespan_s / 3600, "h")),
+    ("Makespan", lambda item: _hours(item.finished, item.makespan_s)),
     ("Utilisation", lambda item: _number(item.utilisation)),
     ("Device-hours", lambda item: _number(item.device_hours)),
     ("Energy, idle devices included", _energy),
@@ -210,15 +212,18 @@ def plot(title: str, lines: Sequence[Line], x_name: str, y_name: str, *, logarit
         return HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM)
 
     parts = [_axes(low, high, top, x_of, y_of, x_name, y_name, logarithmic)]
-    key_width = min(170, (WIDTH - LEFT - RIGHT) // max(1, len(scaled)))
+    key_width = max(KEY, min(170, KEYS_WIDTH // max(1, len(scaled))))
+    each = KEYS_WIDTH // key_width
+    above = KEY_ROW * (max(0, len(scaled) - 1) // each)
     for number, line in enumerate(scaled):
         points = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in zip(line.x, line.y, strict=True))
         style = f'stroke="{COLOURS[number % len(COLOURS)]}" stroke-dasharray="{DASHES[number % len(DASHES)]}"'
         parts.append(f'<polyline points="{points}" fill="none" stroke-width="1.6" {style}/>')
-        at = LEFT + 10 + number * key_width
-        parts.append(f'<line x1="{at}" y1="{TOP - 16}" x2="{at + 26}" y2="{TOP - 16}" stroke-width="2" {style}/>')
-        parts.append(f'<text x="{at + 32}" y="{TOP - 12}">{escape(line.name)}</text>')
-    svg = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
+        at, y = 10 + number % each * key_width, TOP - 16 - above + number // each * KEY_ROW
+        parts.append(f'<line x1="{at}" y1="{y}" x2="{at + 26}" y2="{y}" stroke-width="2" {style}/>')
+        parts.append(f'<text x="{at + 32}" y="{y + 4}">{escape(line.name)}</text>')
+    box = f"0 {-above} {WIDTH} {HEIGHT + above}"
+    svg = f'<svg viewBox="{box}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
     return f"<figure><figcaption>{escape(title)}</figcaption>{svg}</figure>"
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from harness.client.cli.common import open_client, share_bar
-from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, number, table_print
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, table_print
 from harness.client.cli.paths import path_meant
 from harness.client.cli.rates_here import (
     CURVE,
@@ -20,10 +20,11 @@ from harness.client.cli.rates_here import (
     folder_check,
     folder_test,
     folder_trials,
+    left_out_words,
     trying_words,
 )
 from harness.client.client import Client, Json
-from harness.client.errors import ApiError, BadInput, WaitTimeout
+from harness.client.errors import ApiError, BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
 from worker.rate_search import HIGHEST, LOWEST, USUAL_HIGH, USUAL_LOW, range_fault
 from worker.words import percent_words
@@ -71,6 +72,7 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
         raise BadInput(fault.message, hint=fault.hint, field=fault.field)
     if csv is not None:
         _csv_check(csv)
+    refused: ClientError | None = None
     if folder.is_dir():
         folder_check(folder, data, device, use)
         found = folder_test(folder, data, device, low, high, quiet=as_json)
@@ -78,14 +80,15 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
             folder_trials(folder, data, device, found, trials, quiet=as_json)
     else:
         body = {"device": device or None, "low": low, "high": high, "trials": trials}
-        found = _job_tested(context, target, body, use, quiet=as_json)
-    if csv is not None:
-        _csv_write(csv, found)
-    _end(found, as_json=as_json)
+        found, refused = _job_tested(context, target, body, use, quiet=as_json)
+    unwritten = _csv_write(csv, found) if csv is not None else None
+    _end(found, [fault for fault in (refused, unwritten) if fault], as_json=as_json)
 
 
-def _job_tested(context: typer.Context, job: str, body: Json, use: str, *, quiet: bool) -> Json:
-    """The test of a job; with `use` its rate is put into the job's spec. What keeps it from that is told before."""
+def _job_tested(
+    context: typer.Context, job: str, body: Json, use: str, *, quiet: bool
+) -> tuple[Json, ClientError | None]:
+    """(the test of a job, why its rate was not put into the job's spec though `use` asks for it)."""
     rate = _rate_read(use) if use else None
     with open_client(context) as client:
         if rate is not None:
@@ -94,11 +97,9 @@ def _job_tested(context: typer.Context, job: str, body: Json, use: str, *, quiet
         if rate is not None and found["state"] == "done":
             try:
                 _use(client, job, found, rate)
-            except ApiError:
-                if not quiet:
-                    _print(found)  # it took minutes to find
-                raise
-    return found
+            except ClientError as error:  # what was found took minutes: it is told first
+                return found, error
+    return found, None
 
 
 def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
@@ -165,24 +166,42 @@ def _csv_check(path: Path) -> None:
         raise BadInput(f"{path} cannot be written: there is no folder {path.parent}.", hint=hint, field="csv")
     if path.is_dir():
         raise BadInput(f"{path} cannot be written: it is a folder.", hint="Name a file in it.", field="csv")
+    place = path if path.exists() else path.parent
+    if not os.access(place, os.W_OK):
+        hint = "Name a place where you may write."
+        raise BadInput(f"{path} cannot be written: you may not write to {place}.", hint=hint, field="csv")
 
 
-def _csv_write(path: Path, found: Json) -> None:
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv_module.DictWriter(stream, CURVE)
-        writer.writeheader()
-        writer.writerows(found["curve"])
+def _csv_write(path: Path, found: Json) -> ClientError | None:
+    """Write the curve; returns why that failed, since what was found is told all the same."""
+    try:
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv_module.DictWriter(stream, CURVE)
+            writer.writeheader()
+            writer.writerows(found["curve"])
+    except OSError as error:
+        hint = "Check the path and the disk."
+        return BadInput(f"{path} was not written: {error.strerror or error}.", hint=hint, field="csv")
     notes().print(f"Wrote {path}.", markup=False)
+    return None
 
 
-def _end(found: Json, *, as_json: bool) -> None:
-    if as_json:
-        json_print(found)
-    elif found["state"] == "done":
+def _end(found: Json, faults: list[ClientError], *, as_json: bool) -> None:
+    """Tell what was found, then the first thing that went wrong; a program gets both in one document."""
+    if not as_json and found["state"] == "done":
         _print(found)
-    else:
+    elif not as_json:
         problem = found["problem"] or {}
-        raise RangeTestFailed(str(problem.get("message")), hint=str(problem.get("hint") or ""))
+        faults.insert(0, RangeTestFailed(str(problem.get("message")), hint=str(problem.get("hint") or "")))
+    elif not faults:
+        json_print(found)
+    for other in faults[1:]:
+        notes().print(other.message, markup=False)
+    if faults:
+        if as_json:
+            details = faults[0].details
+            faults[0].details = {**(details if isinstance(details, dict) else {}), "found": found}
+        raise faults[0]
     if found["state"] != "done":
         raise typer.Exit(ExitCode.JOB_FAILED)
 
@@ -203,15 +222,6 @@ def _print(found: Json) -> None:
         notes().print(note, markup=False)
 
 
-def _left_out_words(trials: Json) -> str:
-    """Why no trials were made, and what makes them where anything does."""
-    from scheduler.rates.trials import ASK  # slow to load
-
-    expected = f" Expected: {duration(trials['expected_s'])}." if trials["expected_s"] else ""
-    remedy = " --trials always makes them." if trials["why"] == ASK else ""
-    return f"No trials were made. {trials['why']}{expected}{remedy}"
-
-
 def _print_trials(trials: Json, centre: float) -> None:
     out = console()
     if trials["state"] == "done":
@@ -227,6 +237,6 @@ def _print_trials(trials: Json, centre: float) -> None:
         for note in trials["notes"]:
             notes().print(note, markup=False)
     elif trials["state"] == "none":
-        notes().print(_left_out_words(trials), markup=False)
+        notes().print(left_out_words(trials), markup=False)
     elif trials["state"] == "failed":
         notes().print(f"No trials: {trials['problem']['message']}", markup=False)

@@ -66,6 +66,7 @@ def folder_trials(folder: Path, data: Path | None, device: str, found: Json, wis
         TrialsRecord,
         most_share,
         trial_choice,
+        trials_asked_s,
         trials_left_out,
         trials_s,
         trials_scale,
@@ -73,7 +74,7 @@ def folder_trials(folder: Path, data: Path | None, device: str, found: Json, wis
 
     run_s = float(found["run_s"] or 0.0)
     scale = trials_scale(run_s, LIMITS_S[wish])
-    most, expected_s = (scale or 1.0) * most_share(), trials_s(run_s, scale or 1.0)
+    most, expected_s = (scale or 1.0) * most_share(), trials_s(run_s, scale) if scale else trials_asked_s(run_s)
     told: Json = {"state": "none", "most_share": most, "expected_s": expected_s, "done": []}
     told["why"] = trials_left_out(wish, run_s)
     found["trials"] = told
@@ -153,3 +154,12 @@ def _read(answer: Json) -> Json:
 def trying_words(trials: Json) -> str:
     """What trials take, before they begin."""
     return f"Trials, up to {trials['most_share']:.1f} runs, about {duration(trials['expected_s'])}"
+
+
+def left_out_words(trials: Json) -> str:
+    """Why no trials were made, and what makes them where anything does."""
+    from scheduler.rates.trials import ASK  # slow to load
+
+    expected = f" Expected: {duration(trials['expected_s'])}." if trials["expected_s"] else ""
+    remedy = " --trials always makes them." if trials["why"] == ASK else ""
+    return f"No trials were made. {trials['why']}{expected}{remedy}"

@@ -75,7 +75,8 @@ def accept(
     except ApiError as error:
         fresh = error.details.get("offer") if isinstance(error.details, dict) else None
         if error.code == "offer_stale" and fresh:
-            error.hint = f"Nothing was taken. Look at it with `dlh jobs offer {job} --offer {fresh}`, then choose."
+            look = f"Look at it with `dlh jobs offer {job} --offer {fresh}`, then choose."
+            error.hint = f"Nothing was taken. {error.hint if error.field == 'deadline' else look}"
         raise
     taken: Json = client.get(place)
     way = next((way for way in taken["lines"] if _is(way, taken["accepted"] or {})), None)

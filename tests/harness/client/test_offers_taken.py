@@ -165,6 +165,19 @@ def test_devices_that_left_since_the_offer_was_shown_are_told_with_the_new_offer
     assert f"`dlh jobs offer {job.pk} --offer {fresh}`" in " ".join(ended.err.split())
 
 
+def test_a_deadline_that_has_passed_is_told_with_a_remedy_and_not_with_an_offer_that_has_none(
+    dlh: Dlh, job: Any, node_make: Any
+) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    number = line_numbers(dlh("jobs", "offer", job.pk).out, "2 CPU cores")[0]
+    OfferRow.objects.filter(job=job).update(deadline_at=datetime.now(UTC) - timedelta(minutes=5))
+    ended = dlh("jobs", "offer", job.pk, "--take", number)
+    said = " ".join(ended.err.split())
+    assert ended.code == 2 and "The deadline of this offer" in said and "has passed" in said
+    assert "Nothing was taken. Ask again with a later deadline, or none." in said and "--offer" not in said
+
+
 def test_a_way_that_may_be_late_is_taken_and_submitted_without_a_promise(dlh: Dlh, job: Any, node_make: Any) -> None:
     node_make("node-1", cpus=1)
     offer_make(job.owner, job)

@@ -5,13 +5,22 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.client import Unreachable
 from tests.factory_rates import report_make, trials_report_make
 from tests.harness.client.conftest import Dlh
 from tests.worker.runtime.samples import program, wine
+
+
+def start_by(monkeypatch: pytest.MonkeyPatch, start: Callable[..., Any]) -> None:
+    """Have the API start tests so. The service stays: pages that are first read meanwhile would keep another one."""
+    from harness.api.routes import rates
+
+    monkeypatch.setattr(rates, "services", SimpleNamespace(**{**vars(rates.services), "rate_test_start": start}))
 
 
 @pytest.fixture
@@ -28,7 +37,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             rate_range_done(report_make(test.pk, **more))
             return test
 
-        monkeypatch.setattr(rates.services, "rate_test_start", at_once)
+        start_by(monkeypatch, at_once)
 
     return answer
 
@@ -79,7 +88,7 @@ def test_trials_of_a_job_are_awaited_shown_and_used(
             test.refresh_from_db()
         expire(test)
 
-    monkeypatch.setattr(rates.services, "rate_test_start", begun)
+    start_by(monkeypatch, begun)
     monkeypatch.setattr(rates, "rate_test_expire", looked_at)
     ended = dlh("lr-find", job.pk, "--trials", "always", "--use", "best")
     assert ended.code == 0, ended.err
@@ -120,6 +129,68 @@ def test_what_was_found_is_shown_though_the_rate_that_was_to_be_used_is_not_amon
     assert ended.code != 0 and "reports no rate 'trials'" in " ".join(ended.err.split())
     assert "Usable peak learning rates" in ended.out
     assert job.rate_tests.get().used_rate is None
+
+
+@pytest.mark.usefixtures("portal")
+def test_what_was_found_is_written_and_told_to_programs_though_its_rate_cannot_be_used(
+    dlh: Dlh, job: Any, node_make: Any, answered: Any, tmp_path: Path
+) -> None:
+    node_make("node-1")
+    answered()
+    ended = dlh("lr-find", job.pk, "--use", "trials", "--csv", str(tmp_path / "curve.csv"), "--json")
+    assert ended.code == 2 and "reports no rate 'trials'" in ended.json["error"]["message"]
+    found = ended.json["error"]["details"]["found"]
+    assert found["low"] < found["centre"] < found["high"]
+    assert len((tmp_path / "curve.csv").read_text().splitlines()) > 50
+
+
+@pytest.mark.usefixtures("portal")
+def test_what_was_found_is_shown_though_nobody_answers_any_more(
+    dlh: Dlh, job: Any, node_make: Any, answered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import rates
+
+    def gone(*_: Any) -> None:
+        raise Unreachable("Nobody answers.")
+
+    node_make("node-1")
+    answered()
+    monkeypatch.setattr(rates, "_use", gone)
+    ended = dlh("lr-find", job.pk, "--use", "centre")
+    assert ended.code == 4 and "Nobody answers." in ended.err
+    assert "Usable peak learning rates" in ended.out
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.usefixtures("portal")
+def test_what_was_found_is_told_though_its_file_cannot_be_written_any_more(
+    dlh: Dlh, job: Any, node_make: Any, answered: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: tuple[str]
+) -> None:
+    from harness.client.cli import rates
+
+    node_make("node-1")
+    answered()
+    monkeypatch.setattr(rates, "_csv_check", lambda _path: None)
+    ended = dlh("lr-find", job.pk, "--csv", str(tmp_path / "gone" / "curve.csv"), *form)
+    assert ended.code == 2
+    if form:
+        assert "was not written" in ended.json["error"]["message"]
+        assert ended.json["error"]["details"]["found"]["centre"] > 0
+    else:
+        assert "was not written: No such file" in " ".join(ended.err.split())
+        assert "Usable peak learning rates" in ended.out
+
+
+@pytest.mark.usefixtures("portal")
+def test_a_file_that_may_not_be_written_is_refused_before_the_test(
+    dlh: Dlh, job: Any, node_make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may write everywhere, so the system's answer is made up."""
+    node_make("node-1")
+    monkeypatch.setattr("os.access", lambda place, _mode: Path(place) != tmp_path)
+    ended = dlh("lr-find", job.pk, "--csv", str(tmp_path / "curve.csv"))
+    assert ended.code == 2 and "you may not write to" in " ".join(ended.err.split())
+    assert not job.rate_tests.exists()
 
 
 @pytest.mark.parametrize(("place", "words"), [("nowhere/curve.csv", "there is no folder"), (".", "it is a folder")])

@@ -61,16 +61,22 @@ def test_an_edit_that_gives_way_to_the_devices_of_a_line_is_told(
     assert "1 edit of spec.yaml gave way to its spec." in told and where in told
 
 
-def test_an_offer_whose_deadline_has_passed_says_so_and_is_not_taken(owner: Client, draft: Job) -> None:
+def test_an_offer_whose_deadline_has_passed_says_so_and_is_not_taken(
+    owner: Client, draft: Job, world: SimpleNamespace
+) -> None:
     ask(owner, draft, deadline="2030-01-31")
     offer = current(draft)
     assert "which has passed" not in cost(owner, draft)
     OfferRow.objects.filter(pk=offer.pk).update(deadline_at=timezone.now() - timedelta(minutes=5))
     assert "which has passed:" in cost(owner, draft)
+    viewer = Client()
+    viewer.force_login(world.viewer)
+    assert "which has passed" in cost(viewer, draft) and "ask again with a later one" not in cost(viewer, draft)
     before = Job.objects.get(pk=draft.pk).spec
     told = owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), {"elastic": "1"}, follow=True)
     text = told.content.decode()
     assert "The deadline of this offer" in text and "has passed" in text and "Offer accepted" not in text
+    assert "Ask again with a later deadline, or none." in text and "Here is a new offer" not in text
     draft.refresh_from_db()
     assert (draft.state, draft.spec) == ("draft", before)
     assert current(draft).pk != offer.pk and "The deadline has already passed." in text

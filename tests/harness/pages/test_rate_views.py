@@ -9,12 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from django.conf import settings
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from harness.jobs.drafts import job_spec_update
-from harness.jobs.models import Job
+from harness.jobs.models import Job, JobEvent
 from harness.rates.models import RateTest
 from harness.rates.tasks import rate_range_done
 from tests.factory_rates import record_make, report_make, trials_report_make
@@ -117,6 +119,18 @@ def test_a_draft_in_the_trash_is_not_told_to_be_submitted(owner: Client, draft: 
     Job.objects.filter(pk=draft.pk).update(deleted_at=timezone.now())
     text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
     assert "in the trash: restore it" in text and "was submitted" not in text
+
+
+def test_a_look_at_trials_that_go_on_reads_no_history_of_the_job(owner: Client, draft: Job) -> None:
+    """A page asks each second."""
+    draft.rate_tests.all().delete()
+    ask(owner, draft)
+    test = draft.rate_tests.get()
+    rate_range_done(report_make(test.pk, run_s=5.0))
+    with CaptureQueriesContext(connection) as asked:
+        text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
+    assert "tries rates around" in text
+    assert not any(JobEvent._meta.db_table in query["sql"] for query in asked.captured_queries)
 
 
 def test_an_unclear_curve_is_shown_with_its_reason(owner: Client, draft: Job) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -192,3 +193,16 @@ def test_a_job_is_submitted_with_the_rate_of_its_trials(
 @pytest.mark.parametrize("run_s", [0.1, 30.0, 900.0, 40_000.0])
 def test_no_plan_gives_a_node_more_time_for_trials_than_is_counted_with_before(wish: str, run_s: float) -> None:
     assert trials_plan(wish, run_s, {}).get("limit_s", 0.0) <= trials_most_s(wish)
+
+
+@pytest.mark.parametrize(("wish", "state"), [("auto", "none"), ("always", "waiting")])
+def test_what_trials_are_expected_to_take_if_asked_for_is_what_they_are_given_then(wish: str, state: str) -> None:
+    plan = trials_plan(wish, 300.0, {})
+    assert (plan["state"], plan["expected_s"]) == (state, pytest.approx(LIMITS_S["always"]))
+
+
+@pytest.mark.parametrize("run_s", [math.inf, math.nan, -1.0, None, "5"])
+def test_a_run_of_no_sensible_length_is_planned_as_unknown(run_s: Any) -> None:
+    plan = trials_plan("always", run_s, {})
+    assert plan["run_s"] == 0.0 and "did not tell" in plan["why"]
+    assert "ask for them" in trials_plan("often", 5.0, {})["why"]

@@ -136,6 +136,7 @@ def test_a_loss_that_falls_until_it_is_no_number_asks_for_no_larger_rates() -> N
     assert found.diverged_at == pytest.approx(RATES[50]) and found.high < RATES[50]
     (note,) = found.notes
     assert f"At {RATES[50]:.2g} the loss is no finite number" in note and "larger ones may be better" not in note
+    assert "nothing is known of larger rates" in note and "cannot be used" not in note
 
 
 @pytest.mark.parametrize("steps", [12, 19])
@@ -143,6 +144,13 @@ def test_a_sweep_that_ended_since_its_loss_had_left_asks_for_a_smaller_rate_and_
     with pytest.raises(RateUnclear, match=f"has left for good after {steps} of {len(RATES)} steps") as refused:
         rate_range(one([*[2.3] * (steps - 4), 5.0, 9.0, 20.0, 60.0]))
     assert refused.value.code == "diverges_at_once" and "smaller rate" in refused.value.hint
+
+
+def test_a_short_sweep_whose_loss_only_jitters_is_not_told_to_have_left() -> None:
+    """A program may end its loop by itself; a single large loss among the last is noise."""
+    with pytest.raises(RateUnclear) as refused:
+        rate_range(one([1.0, 2.1, 0.6, 1.4, 0.7, 1.1, 0.5, 1.3, 0.8, 1.0, 0.9, 1.9]))
+    assert refused.value.code == "too_few_points"
 
 
 def test_sweeps_are_joined_by_their_median_as_far_as_half_of_them_came() -> None:

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from scheduler.rates.trials import (
     LEAST_SCALE,
+    LIMITS_S,
     RateUnclear,
     TrialsRecord,
     most_share,
     trial_choice,
+    trials_asked_s,
     trials_left_out,
     trials_s,
     trials_scale,
@@ -88,6 +90,23 @@ def test_trials_are_to_be_asked_for_only_where_they_are_made_then() -> None:
     assert "ask for them" in trials_left_out("auto", 100.0) and trials_left_out("always", 100.0) == ""
     assert trials_left_out("auto", 3600.0) == trials_left_out("always", 3600.0)
     assert "too long on this device" in trials_left_out("always", 3600.0)
+
+
+def test_what_is_expected_of_trials_that_are_to_be_asked_for_is_what_they_take_then() -> None:
+    assert trials_asked_s(100.0) == pytest.approx(100.0 * most_share())
+    assert trials_asked_s(300.0) == pytest.approx(LIMITS_S["always"])
+    assert trials_asked_s(3600.0) == pytest.approx(3600.0 * most_share())
+
+
+@pytest.mark.parametrize("run_s", [0.0, math.nan, math.inf])
+def test_trials_of_a_run_of_unknown_length_are_not_told_to_take_too_long(run_s: float) -> None:
+    for wish in ("auto", "always"):
+        assert trials_left_out(wish, run_s) == "How long the run would take is not known."
+    assert "not asked for" in trials_left_out("never", run_s)
+
+
+def test_a_wish_that_nobody_knows_any_more_makes_no_trials_and_no_error() -> None:
+    assert "ask for them" in trials_left_out("often", 1.0)
 
 
 @pytest.mark.parametrize("run_s", [0.0, -1.0, math.nan, math.inf])

@@ -15,7 +15,7 @@ from scheduler.policies.ways import Rescale
 from scheduler.simulate.engine import Engine, SimJob
 from scheduler.simulate.metrics import measure
 from scheduler.simulate.pool import Gang, Part, SimPool
-from scheduler.simulate.report import WIDTH, report_html, ticks
+from scheduler.simulate.report import HEIGHT, WIDTH, report_html, ticks
 from scheduler.simulate.rules import Rules
 from scheduler.simulate.run import one_speed, sim_jobs, simulate
 from scheduler.simulate.traces import TraceJob
@@ -140,6 +140,18 @@ def test_a_job_that_ends_at_its_very_deadline_is_in_time(policy):
     assert (found.finished, found.refused, found.satisfaction) == (1, 0, 1.0)
 
 
+def test_a_long_job_beside_many_short_ones_that_ends_at_its_very_deadline_is_in_time():
+    """Each decision beside it rounds what is left of it: in sum by more than one such number is told exactly."""
+    whole_s = 78792.0
+    trace = [TraceJob(job_id="a", submitted_s=0.0, deadline_s=whole_s, count=1, run_s=whole_s)]
+    trace += [
+        TraceJob(job_id=f"b{number}", submitted_s=61.0 * number, deadline_s=None, count=1, run_s=30.0)
+        for number in range(1, int(whole_s / 61.0))
+    ]
+    found = measure(simulate(trace, SimPool.parse("1x2"), "deadline_energy", overheads=False))
+    assert (found.refused, found.promises_broken, found.satisfaction) == (0, 0, 1.0)
+
+
 def test_the_makespan_ends_with_the_last_job_and_not_with_the_decision_after_it():
     jobs = [made("a", 100.0, 10.0, widths=(1,)), made("b", 500.0, 20.0, widths=(1,))]
     assert measure(replayed(jobs, EdfWidest(), rules=Rules(slot_s=3600.0))).makespan_s == pytest.approx(3620.0)
@@ -165,6 +177,7 @@ def test_neither_a_time_to_finish_nor_a_wait_is_told_where_nothing_ran():
     assert '<th scope="row">Submission to finish, mean</th><td>-</td>' in page
     assert '<th scope="row">... median</th><td>-</td>' in page
     assert '<th scope="row">Submission to start, mean</th><td>-</td>' in page
+    assert '<th scope="row">Makespan</th><td>-</td>' in page
 
 
 def test_a_plot_has_no_curve_of_jobs_that_are_not_there():
@@ -184,6 +197,17 @@ def test_the_names_of_all_policies_stand_within_the_plots():
     page = report_html("trace", replays, [measure(replay) for replay in replays])
     starts = {name: float(re.findall(rf'<text x="([\d.]+)"[^>]*>{name}<', page)[0]) for name in names()}
     assert max(starts.values()) < WIDTH - 80
+    assert min(later - earlier for earlier, later in pairwise(sorted(starts.values()))) >= 135
+
+
+def test_more_names_than_stand_beside_each_other_go_on_below():
+    replay = replayed([made("a", 0.0, 60.0)], policy_of("fifo"))
+    page = report_html("trace", [replay] * 8, [measure(replay)] * 8)
+    figure = page.split("<figure>")[1]
+    places = [(float(x), float(y)) for x, y in re.findall(r'<text x="([\d.]+)" y="([\d.-]+)">fifo<', figure)]
+    assert len(set(places)) == 8 and max(x for x, _ in places) < WIDTH - 80
+    _, top, _, height = map(float, re.findall(r'viewBox="([^"]+)"', figure)[0].split())
+    assert min(y for _, y in places) - 12 > top and height == HEIGHT - top
 
 
 def test_a_trace_of_our_own_history_is_replayed_as_it_ran():

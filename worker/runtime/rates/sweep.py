@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
+from worker.loss_left import LossWatch
 from worker.runtime.data import Dataset, Part
 from worker.runtime.evaluation import train_sample
 from worker.runtime.inspection.standin import Enough, StandIn
@@ -21,11 +22,6 @@ WARM_UP = 3
 """Steps at the first rate before the ramp: the first sets up the optimizer, the others tell how long steps take."""
 LEAST_STEPS = 40
 """Of a sweep, however slow they are."""
-LEFT_FALLS = 1.5
-"""The loss has left for good when its average is above the start by this many of its falls so far ..."""
-LEFT_SHARE = 0.5
-"""... and by this share of the start."""
-AVERAGE_DECAY = 0.8
 TELL_STEPS = 8
 FORWARD_PART = 3.0
 """A step costs so many times its forward pass."""
@@ -73,7 +69,7 @@ class SweepRun(StandIn):
         self._outputs: list[Tensor] = []
         self._targets: Tensor | None = None
         self._clock = time.monotonic()
-        self._average, self._start, self._lowest = math.nan, math.nan, math.inf
+        self._watch = LossWatch()
 
     @property
     def done(self) -> float:
@@ -114,7 +110,7 @@ class SweepRun(StandIn):
         self.scores.append(self._score())
         if len(self.losses) % TELL_STEPS == 0:
             self._tell(len(self.losses) / len(self.ramp.rates))
-        if len(self.losses) == len(self.ramp.rates) or self._has_left(value):
+        if len(self.losses) == len(self.ramp.rates) or self._watch.has_left(value):
             raise Enough
 
     @property
@@ -174,14 +170,3 @@ class SweepRun(StandIn):
         if targets.is_floating_point():
             return 1.0 - float(((outputs.reshape(len(targets), -1)[:, 0] - targets) ** 2).mean())
         return float((outputs.argmax(1) == targets).float().mean())
-
-    def _has_left(self, value: float) -> bool:
-        if not math.isfinite(value):
-            return True
-        first = math.isnan(self._average)
-        self._average = value if first else AVERAGE_DECAY * self._average + (1.0 - AVERAGE_DECAY) * value
-        if len(self.losses) <= LEAST_STEPS // 4:
-            self._start = self._average
-        self._lowest = min(self._lowest, self._average)
-        limit = max(LEFT_FALLS * (self._start - self._lowest), LEFT_SHARE * abs(self._start))
-        return self._average > self._start + limit
