@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from scheduler.placing import obstacles
-from scheduler.placing.lacking import lacks
+from scheduler.placing.lacking import lacks, lacks_on_one_level
 from scheduler.placing.obstacles import NEVER, Keep, Kept, NodeNow
 from scheduler.placing.obstacles import device_words as device_words
 from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Quotas, WaitCode, WaitReason
@@ -87,11 +87,20 @@ class Reasons:
             nodes = self._look(option, project, reach)
             reason = lacks(nodes, self._away, option, level, spans_nodes=spans, apart=apart)
             reason = reason or obstacles.never(nodes, option, level, spans_nodes=spans)
-            if reason is None:
-                holders_on = partial(self._holders_on, option)
-                reason = obstacles.busy(nodes, option, level, spans_nodes=spans, holders_on=holders_on)
+            reason = reason or (self._together if spans else self._on_one_node)(nodes, option, level)
             self._by_shape[shape] = reason
         return reason
+
+    def _together(self, nodes: Sequence[NodeNow], option: Option, level: int) -> WaitReason:
+        """Against a gang for which all nodes together would do."""
+        able = obstacles.able_levels(nodes, option, level)
+        if able:
+            return obstacles.busy_together(able, option)
+        reason = obstacles.never_memory_together(nodes, option, level)
+        return reason or lacks_on_one_level(nodes, self._away, option, level)
+
+    def _on_one_node(self, nodes: Sequence[NodeNow], option: Option, level: int) -> WaitReason:
+        return obstacles.busy(nodes, option, level, partial(self._holders_on, option))
 
     def _quota(self, job: JobView, option: Option) -> WaitReason | None:
         quota = self._quotas.get(job.project)
