@@ -72,6 +72,15 @@ def test_a_mixture_whose_models_are_on_two_levels_is_told_so():
     assert told.text.endswith("; there are 2 on those of level 1 and 1 on those of level 3.")
 
 
+def test_a_mixture_that_has_to_lie_on_one_node_is_told_that_the_node_which_has_all_of_it_is_busy():
+    pair = replace(way(2, model="X + Y"), parts=(("X", 1), ("Y", 1)))
+    both = node("n2", cpus=2, models={"cpu0": "X", "cpu1": "Y"})
+    small = runs(job("small", way(1, model="X")), "n2", "cpu0")
+    told = waits([small, wide(pair, level=3)], of("X", "n1", 1, 3), both)
+    assert told.code == "devices_busy" and told.holders == ("small",)
+    assert told.text.endswith("It needs 2 CPU cores (X + Y) on one node; n2 has 1 free.")
+
+
 def test_a_node_that_is_down_is_named_where_its_level_would_have_enough_with_it():
     nodes = (node("n1", cpus=2, level=1), node("n2", cpus=3, level=3), node("n3", cpus=3, level=1, takes_work=False))
     told = waits([wide(way(5))], *nodes)
