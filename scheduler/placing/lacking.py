@@ -10,7 +10,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from scheduler.placing.hidden import Hidden, hidden
-from scheduler.placing.obstacles import HOW_TO_JOIN, NodeNow, device_words, most_devices, wanted_words
+from scheduler.placing.obstacles import (
+    HOW_TO_JOIN,
+    NodeNow,
+    by_level,
+    device_words,
+    most_devices,
+    total_of,
+    wanted_words,
+)
 from scheduler.types import DeviceKey, NodeView, Option, WaitCode, WaitReason, count_of
 from worker.words import size_words
 
@@ -41,10 +49,10 @@ class _Wish(NamedTuple):
     def could_run_on(self, node: NodeView) -> bool:
         return node.sandbox_level >= self.level and not self.little_memory(node)
 
-    def room(self, node: NodeView, *, whatever_memory: bool = False) -> Counter[DeviceKey]:
+    def room(self, node: NodeView) -> Counter[DeviceKey]:
         """Its devices; of such as a gang takes no more than it has memory for."""
         found = Counter(node.counts)
-        if self.may_gang and not whatever_memory:
+        if self.may_gang:
             wanted = [key for key in sorted(found) if key[0] == self.option.kind and self.option.takes(key[1])]
             room = self.option.devices_in(node.memory_bytes)
             for key in wanted:
@@ -52,20 +60,28 @@ class _Wish(NamedTuple):
                 room -= found[key]
         return found
 
-    def total(self, nodes: Iterable[NodeView], *, whatever_memory: bool = False) -> Counter[DeviceKey]:
-        found = Counter[DeviceKey]()
+    def by_level(self, nodes: Iterable[NodeView]) -> defaultdict[int, Counter[DeviceKey]]:
+        """Sandbox level -> what those of it have together: a gang lies on nodes of one level."""
+        found = defaultdict[int, Counter[DeviceKey]](Counter)
         for node in nodes:
-            found.update(self.room(node, whatever_memory=whatever_memory))
+            found[node.sandbox_level].update(self.room(node))
         return found
 
-    def helping(
-        self, working: Sequence[NodeView], having: Sequence[NodeView], *, whatever_memory: bool = False
-    ) -> Sequence[NodeView]:
+    def helping(self, working: Sequence[NodeView], having: Sequence[NodeView]) -> Sequence[NodeView]:
         """Those of `having` that would let it start: each by itself, or together beside those at work; else none."""
         if self.may_gang:
-            together = self.total((*working, *having), whatever_memory=whatever_memory)
-            return having if self.enough(together) else ()
+            together = self.by_level((*working, *having))
+            return [node for node in having if self.enough(together[node.sandbox_level])]
         return [node for node in having if self.enough(Counter(node.counts))]
+
+    def missed(self, working: Sequence[NodeView], weak: Sequence[NodeView]) -> Sequence[NodeView]:
+        """Those of `weak` that would let it start if they were not: had they the memory, and the level of others."""
+        if self.may_gang:
+            together = Counter[DeviceKey]()
+            for node in (*working, *weak):
+                together.update(node.counts)
+            return weak if self.enough(together) else ()
+        return [node for node in weak if self.enough(Counter(node.counts))]
 
 
 class _Away(NamedTuple):
@@ -89,25 +105,56 @@ def lacks(
 ) -> WaitReason | None:
     """None where the nodes that take work have the devices. `away`: all others; `level`: of the sandbox, at least;
     `apart`: why several nodes together do not serve one job although that is wished, a sentence."""
-    most = most_devices(nodes, spans_nodes=spans_nodes)
+    most = most_devices(nodes, option, spans_nodes=spans_nodes)
     if most >= option.count and nodes:
         return None
     may_gang = spans_nodes or bool(apart and len(nodes) < 2)  # with one node nothing else has kept it from others yet
     wish = _Wish(option, level, may_gang)
-    all_away = [node for node in sorted(away, key=lambda node: node.name) if count_of(node.counts, option)]
-    able = [node for node in all_away if wish.could_run_on(node)]
-    having = _Away(all_away, able, [node for node in all_away if not wish.could_run_on(node)])
+    having = _having(away, wish)
     if not nodes:
         return _no_nodes(having, wish)
-    there = hidden([now.node for now in nodes if wish.could_run_on(now.node)], option, may_gang=may_gang)
+    working = [now.node for now in nodes]
+    there = _hidden(working, wish)
     if most == 0:
-        return _no_such([now.node for now in nodes], having, there, wish)
+        return _no_such(working, having, there, wish)
     return _too_few(nodes, having, there, wish, apart=apart)
+
+
+def lacks_on_one_level(nodes: Sequence[NodeNow], away: Iterable[NodeView], option: Option, level: int) -> WaitReason:
+    """Where only nodes of several sandbox levels have the devices together."""
+    totals = {own: total for own, those in sorted(by_level(nodes, level).items()) if (total := total_of(those))}
+    wish, working = _Wish(option, level, may_gang=True), [now.node for now in nodes]
+    helping, there = wish.helping(working, _having(away, wish).able), _hidden(working, wish)
+    has = " and ".join(f"{count} on those of level {own}" for own, count in totals.items())
+    are = "is" if next(iter(totals.values())) == 1 else "are"
+    when = (*there.when, _when(working, helping, wish) if helping else "more nodes of one level are up")
+    needs = f"It needs {wanted_words(option)} on nodes of one sandbox level; there {are} {has}."
+    return WaitReason(
+        code=WaitCode.TOO_MANY_DEVICES,
+        text=_with(" ".join((needs, *there.facts)), helping),
+        remedy=f"It starts when {', or '.join(when)}; or clone it with fewer devices.{_undrain(helping)}",
+    )
+
+
+def _having(away: Iterable[NodeView], wish: _Wish) -> _Away:
+    all_away = [node for node in sorted(away, key=lambda node: node.name) if count_of(node.counts, wish.option)]
+    able = [node for node in all_away if wish.could_run_on(node)]
+    return _Away(all_away, able, [node for node in all_away if not wish.could_run_on(node)])
+
+
+def _hidden(working: Sequence[NodeView], wish: _Wish) -> Hidden:
+    able = [node for node in working if wish.could_run_on(node)]
+    levels = sorted({node.sandbox_level for node in able}) if wish.may_gang else ()
+    groups = [[node for node in able if node.sandbox_level == level] for level in levels] or [able]
+    found = [hidden(those, wish.option, may_gang=wish.may_gang) for those in groups]
+    return Hidden(
+        facts=tuple(fact for one in found for fact in one.facts), when=tuple(when for one in found for when in one.when)
+    )
 
 
 def _no_nodes(having: _Away, wish: _Wish) -> WaitReason:
     helping = wish.helping((), having.able)
-    weak = wish.helping((), having.weak, whatever_memory=True)
+    weak = wish.missed((), having.weak)
     down = [node.name for node in helping if _is_down(node)]
     if helping:
         start = f" Start {_listed(down)} again: {_TO_START}." if down else ""
@@ -120,7 +167,7 @@ def _no_nodes(having: _Away, wish: _Wish) -> WaitReason:
 
 
 def _no_such(working: Sequence[NodeView], having: _Away, there: Hidden, wish: _Wish) -> WaitReason:
-    option, weak = wish.option, wish.helping(working, having.weak, whatever_memory=True)
+    option, weak = wish.option, wish.missed(working, having.weak)
     none = f"No node that takes work has a {device_words(1, option.kind, option.model_name)[2:]}."
     such = "another such node is up" if weak and not having.able else "such a node is up"
     return WaitReason(
@@ -132,14 +179,14 @@ def _no_such(working: Sequence[NodeView], having: _Away, there: Hidden, wish: _W
 
 
 def _too_few(nodes: Sequence[NodeNow], having: _Away, there: Hidden, wish: _Wish, *, apart: str) -> WaitReason:
-    working, everywhere = [now.node for now in nodes], most_devices(nodes, spans_nodes=True)
+    working, everywhere = [now.node for now in nodes], most_devices(nodes, wish.option, spans_nodes=True)
     told = helping = wish.helping(working, having.able)
-    weak = wish.helping(working, having.weak, whatever_memory=True)
+    weak = wish.missed(working, having.weak)
     when = "more nodes are up" if wish.may_gang else "a larger node is up"
     if helping:
         when = _when(working if wish.may_gang else (), helping, wish)
     when = ", or ".join((*there.when, when))
-    has = f"the largest that takes work has {most_devices(nodes, spans_nodes=False)}"
+    has = f"the largest that takes work has {most_devices(nodes, wish.option, spans_nodes=False)}"
     if len(nodes) == 1:
         has, apart = f"the only node that takes work has {everywhere}", ""  # of the others it is told what they are
     elif wish.may_gang:
@@ -148,7 +195,7 @@ def _too_few(nodes: Sequence[NodeNow], having: _Away, there: Hidden, wish: _Wish
         has = f"{has}, all together {everywhere}"
         gang = wish._replace(may_gang=True)
         if together := gang.helping(working, having.able):
-            told, when = having.able, f"{when}, or several can be used together and {_when(working, together, gang)}"
+            told, when = together, f"{when}, or several can be used together and {_when(working, together, gang)}"
         else:
             apart = ""  # what keeps nodes apart is not what is in the way
     elif apart:
@@ -169,11 +216,11 @@ def _when(working: Sequence[NodeView], helping: Sequence[NodeView], wish: _Wish)
         (node,) = helping
         kept = "the clock of {} is right" if node.clock_off else "{} drains no longer" if node.draining else "{} is up"
         return kept.format(node.name)
-    base, total = wish.total(working), wish.total((*working, *helping))
-    each = [wish.room(node) for node in helping]
-    if all(wish.enough(base + one) for one in each):
+    base, total = wish.by_level(working), wish.by_level((*working, *helping))
+    each = [(node.sandbox_level, wish.room(node)) for node in helping]
+    if all(wish.enough(base[level] + one) for level, one in each):
         return f"one of {_listed(names)} takes work again"
-    if not any(wish.enough(total - one) for one in each):
+    if len({level for level, _ in each}) == 1 and not any(wish.enough(total[level] - one) for level, one in each):
         return f"{_listed(names)} take work again"
     return f"enough of {_listed(names)} take work again"
 

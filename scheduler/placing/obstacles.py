@@ -3,12 +3,13 @@ until something happens; expected times are told beside them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from scheduler.types import NodeView, Option, WaitCode, WaitReason
+from scheduler.types import DeviceKey, NodeView, Option, WaitCode, WaitReason, count_of
 from worker.words import counted, size_words
 
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
@@ -65,23 +66,28 @@ class NodeNow(NamedTuple):
     """By an admin, now or before the job would end."""
 
 
-def most_devices(nodes: Sequence[NodeNow], *, spans_nodes: bool) -> int:
-    """As many as one job could have: of the largest node, or of all."""
-    counts = [now.total for now in nodes]
-    return sum(counts) if spans_nodes else max(counts, default=0)
+def most_devices(nodes: Sequence[NodeNow], option: Option, *, spans_nodes: bool) -> int:
+    """As many as one job could have: of the largest node, or of all, whatever their sandbox levels."""
+    if not spans_nodes:
+        return max((now.total for now in nodes), default=0)
+    if not option.parts:
+        return sum(now.total for now in nodes)
+    # What one level has of a mixture may be counted on another one as well.
+    return count_of(sum((Counter(now.node.counts) for now in nodes), Counter[DeviceKey]()), option)
 
 
 def never(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: bool) -> WaitReason | None:
     """Why nodes that have the devices (`lacking`) could never run it; None where they could."""
-    found = _never_memory(nodes, option, spans_nodes) or _never_sandbox(nodes, option, level, spans_nodes)
-    return found or (_never_together(nodes, option, level) if spans_nodes else None)
+    return _never_memory(nodes, option, spans_nodes=spans_nodes) or _never_sandbox(nodes, option, level, spans_nodes)
 
 
-def _never_memory(nodes: Sequence[NodeNow], option: Option, spans_nodes: bool) -> WaitReason | None:
+def _never_memory(
+    nodes: Sequence[NodeNow], option: Option, *, spans_nodes: bool, where: str = "the nodes"
+) -> WaitReason | None:
     if spans_nodes:
         most = _room(nodes, option)
         enough, asked = most >= option.count, f"{size_words(option.memory_bytes / option.count)} per device"
-        has = f"the nodes have memory for {most} of {option.count}"
+        has = f"{where} have memory for {most} of {option.count}"
     else:
         most_bytes = max(now.node.memory_bytes for now in nodes if now.total >= option.count)
         enough, asked = most_bytes >= option.memory_bytes, size_words(option.memory_bytes)
@@ -96,7 +102,7 @@ def _never_memory(nodes: Sequence[NodeNow], option: Option, spans_nodes: bool) -
 def _never_sandbox(nodes: Sequence[NodeNow], option: Option, level: int, spans_nodes: bool) -> WaitReason | None:
     fitting = [now for now in nodes if spans_nodes or _holds(now, option)]
     strong = [now for now in fitting if now.node.sandbox_level >= level]
-    if most_devices(strong, spans_nodes=spans_nodes) >= option.count:
+    if most_devices(strong, option, spans_nodes=spans_nodes) >= option.count:
         return None
     best = max(now.node.sandbox_level for now in fitting if now.total)
     reach = f"{'fitting nodes' if best < level else 'too few nodes'} reach {best if best < level else level}"
@@ -107,20 +113,23 @@ def _never_sandbox(nodes: Sequence[NodeNow], option: Option, level: int, spans_n
     )
 
 
-def _never_together(nodes: Sequence[NodeNow], option: Option, level: int) -> WaitReason | None:
-    """Of several nodes a gang has those of one sandbox level."""
-    most = {own: _room(those, option) for own, those in _by_level(nodes, level).items()}
-    if max(most.values()) >= option.count:
+def never_memory_together(nodes: Sequence[NodeNow], option: Option, level: int) -> WaitReason | None:
+    """Where no level is able: whether the nodes of one have the devices, and too little memory for them."""
+    levels = by_level(nodes, level)
+    room = {own: _room(those, option) for own, those in levels.items() if total_of(those) >= option.count}
+    if not room:
         return None
-    has = " and ".join(f"{count} on those of level {own}" for own, count in sorted(most.items()) if count)
-    return WaitReason(
-        code=WaitCode.TOO_MANY_DEVICES,
-        text=f"It needs {wanted_words(option)} on nodes of one sandbox level; there are {has}.",
-        remedy="It starts when more nodes of one level are up; or clone it with fewer devices.",
-    )
+    best = max(room, key=room.__getitem__)
+    return _never_memory(levels[best], option, spans_nodes=True, where=f"the nodes of sandbox level {best}")
 
 
-def _by_level(nodes: Sequence[NodeNow], least_level: int) -> dict[int, list[NodeNow]]:
+def able_levels(nodes: Sequence[NodeNow], option: Option, level: int) -> list[list[NodeNow]]:
+    """The nodes of each sandbox level that could run it together: a gang lies on nodes of one level."""
+    return [those for those in by_level(nodes, level).values() if _room(those, option) >= option.count]
+
+
+def by_level(nodes: Sequence[NodeNow], least_level: int) -> dict[int, list[NodeNow]]:
+    """Sandbox level -> nodes of it, of those that a gang together may lie on."""
     found: dict[int, list[NodeNow]] = {}
     for now in nodes:
         if now.node.sandbox_level >= least_level:
@@ -128,9 +137,16 @@ def _by_level(nodes: Sequence[NodeNow], least_level: int) -> dict[int, list[Node
     return found
 
 
+def total_of(nodes: Sequence[NodeNow]) -> int:
+    """Devices of nodes of one sandbox level."""
+    return sum(now.total for now in nodes)
+
+
 def _room(nodes: Sequence[NodeNow], option: Option) -> int:
     """So many devices of a gang could be there together, each with its part of the memory."""
-    return sum(min(now.total, option.devices_in(now.node.memory_bytes)) for now in nodes)
+    if not option.memory_bytes:
+        return total_of(nodes)
+    return sum(min(now.total, option.devices_in(now.node.memory_bytes)) for now in nodes if now.total)
 
 
 def quota(held: int, limit: int, option: Option, project: str, *, borrows: bool) -> WaitReason | None:
@@ -158,20 +174,12 @@ def quota(held: int, limit: int, option: Option, project: str, *, borrows: bool)
 
 
 def busy(
-    nodes: Sequence[NodeNow],
-    option: Option,
-    level: int,
-    *,
-    spans_nodes: bool,
-    holders_on: Callable[[NodeView], Sequence[str]],
+    nodes: Sequence[NodeNow], option: Option, level: int, holders_on: Callable[[NodeView], Sequence[str]]
 ) -> WaitReason:
     """Why it waits though some present node could run it.
 
     `holders_on`: jobs on such devices of a node, those that are expected to end first first.
     """
-    if spans_nodes:
-        able = [those for those in _by_level(nodes, level).values() if _room(those, option) >= option.count]
-        return _busy_pool(max(able, key=_nearness), option)
     strong = [now for now in nodes if now.node.sandbox_level >= level]
     fitting = [now for now in strong if _holds(now, option)]
     with_devices = [now for now in fitting if now.free >= option.count]
@@ -194,22 +202,28 @@ def busy(
     return replace(busy_there, holders=tuple(holders_on(best.node)[:_NAMED]))
 
 
-def _busy_pool(nodes: Sequence[NodeNow], option: Option) -> WaitReason:
+def busy_together(levels: Sequence[Sequence[NodeNow]], option: Option) -> WaitReason:
+    """Why a gang waits though the nodes of each of these sandbox levels could run it: told of the nearest to that."""
+    nodes = levels[0] if len(levels) == 1 else max(levels, key=lambda those: _nearness(those, option))
     free = sum(now.free for now in nodes)
     kept = Kept(*(tuple(chain.from_iterable(keeps)) for keeps in zip(*(now.kept for now in nodes), strict=True)))
     if free >= option.count:
-        with_memory = sum(min(now.free, option.devices_in(max(0, now.memory_free_bytes))) for now in nodes)
+        with_memory = _with_memory(nodes, option)
         return _behind(option) if with_memory >= option.count else _memory_busy_pool(option, with_memory)
     if free + len(kept.idle) >= option.count:
         return _reserved(option, free, kept)
     has = f"It needs {wanted_words(option)}; {free} {'is' if free == 1 else 'are'} free"
-    return _busy_devices(option, sum(now.total for now in nodes), free, kept, has)
+    return _busy_devices(option, total_of(nodes), free, kept, has)
 
 
-def _nearness(nodes: Sequence[NodeNow]) -> tuple[int, int]:
-    """How much of them is free, and would be without what is kept."""
+def _nearness(nodes: Sequence[NodeNow], option: Option) -> tuple[int, int, int]:
+    """How much of them is free with memory beside it, is free, and would be without what is kept."""
     free = sum(now.free for now in nodes)
-    return free, free + sum(len(now.kept.idle) for now in nodes)
+    return _with_memory(nodes, option), free, free + sum(len(now.kept.idle) for now in nodes)
+
+
+def _with_memory(nodes: Sequence[NodeNow], option: Option) -> int:
+    return sum(min(now.free, option.devices_in(max(0, now.memory_free_bytes))) for now in nodes if now.free)
 
 
 def _memory_busy_pool(option: Option, with_memory: int) -> WaitReason:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from scheduler.placing import obstacles
-from scheduler.placing.lacking import lacks
+from scheduler.placing.lacking import lacks, lacks_on_one_level
 from scheduler.placing.obstacles import NEVER, Keep, Kept, NodeNow
 from scheduler.placing.obstacles import device_words as device_words
 from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Quotas, WaitCode, WaitReason
@@ -43,7 +43,7 @@ class Reasons:
         self._keep_starts_s = sorted({keep.start_s for device in kept for keep in device.reserved})
         self._held = _held(jobs, pool, taken) if quotas else Counter[tuple[str, str]]()
         self._by_shape: dict[tuple[object, ...], WaitReason] = {}
-        self._seen: dict[tuple[str, str, str, int], list[NodeNow]] = {}
+        self._seen: dict[tuple[str, str, str, int, bool], list[NodeNow]] = {}
 
     def of(self, job: JobView, position: int) -> WaitReason:
         """Why this job waits."""
@@ -84,14 +84,23 @@ class Reasons:
         shape = (project, level, *what, spans, apart, reach)
         reason = self._by_shape.get(shape)
         if reason is None:
-            nodes = self._look(option, project, reach)
+            nodes = self._look(option, project, reach, spans=spans)
             reason = lacks(nodes, self._away, option, level, spans_nodes=spans, apart=apart)
             reason = reason or obstacles.never(nodes, option, level, spans_nodes=spans)
-            if reason is None:
-                holders_on = partial(self._holders_on, option)
-                reason = obstacles.busy(nodes, option, level, spans_nodes=spans, holders_on=holders_on)
+            reason = reason or (self._together if spans else self._on_one_node)(nodes, option, level)
             self._by_shape[shape] = reason
         return reason
+
+    def _together(self, nodes: Sequence[NodeNow], option: Option, level: int) -> WaitReason:
+        """Against a gang for which all nodes together would do."""
+        able = obstacles.able_levels(nodes, option, level)
+        if able:
+            return obstacles.busy_together(able, option)
+        reason = obstacles.never_memory_together(nodes, option, level)
+        return reason or lacks_on_one_level(nodes, self._away, option, level)
+
+    def _on_one_node(self, nodes: Sequence[NodeNow], option: Option, level: int) -> WaitReason:
+        return obstacles.busy(nodes, option, level, partial(self._holders_on, option))
 
     def _quota(self, job: JobView, option: Option) -> WaitReason | None:
         quota = self._quotas.get(job.project)
@@ -101,12 +110,12 @@ class Reasons:
         held = self._held[job.project, option.kind]
         return obstacles.quota(held, limit, option, quota.name or job.project, borrows=quota.borrows(option.kind))
 
-    def _look(self, option: Option, project: str, reach: int) -> list[NodeNow]:
+    def _look(self, option: Option, project: str, reach: int, *, spans: bool) -> list[NodeNow]:
         """`reach`: how many of the moments at which reservations begin are before the job would end."""
-        key = (option.kind, option.model_name, project, reach)
+        key = (option.kind, option.model_name, project, reach, spans and bool(option.parts))
         if key not in self._seen:
-            # Where gangs span nodes, what one node has of a mixture is not wanted of the next one of its level.
-            levels = {node.sandbox_level for node in self._nodes} if self._spans else set()
+            # Where the gang may span nodes, what one node has of a mixture is not wanted of the next one of its level.
+            levels = {node.sandbox_level for node in self._nodes} if spans else set()
             wanted = {level: _Wanted(option) for level in levels}
             self._seen[key] = [
                 self._node_now(node, option, project, reach, wanted.get(node.sandbox_level) or _Wanted(option))

@@ -100,3 +100,11 @@ def test_one_device_that_was_declared_otherwise_is_not_two_of_a_mixture():
         models = {f"cpu{number}": SLOW for number in range(cpus)}
         words = told(pool(node(cpus=cpus, models=models)), mixture).words
         assert ("as they were" in words) is helps
+
+
+def test_a_mixture_that_no_nodes_have_together_is_not_told_that_they_lie_apart():
+    nodes = [node(name, cpus=1, models={"cpu0": "X"}) for name in ("n1", "n2")]
+    mixture = replace(way(2, model="X + Y"), parts=(("X", 1), ("Y", 1)))
+    waits = told(replace(pool(*nodes), apart="They lie apart."), mixture)
+    assert waits.text.endswith("on one node; the largest that takes work has 1, all together 1.")
+    assert waits.remedy == "It starts when a larger node is up; or clone it with fewer devices."

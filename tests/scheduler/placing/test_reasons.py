@@ -105,13 +105,3 @@ def test_a_job_whose_deadline_is_lost_is_told_what_else_it_waits_for():
     assert told.remedy.startswith("It starts when 1 more is given back.") and told.holders == ("small",)
     kept = waits([lost], pool(node(cpus=2, reserved={"cpu0": (LOOK,)})))
     assert kept.code == "reserved" and "reserved (look)" in kept.text and kept.kept_until_s == LOOK.end_s
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_gang_that_only_nodes_of_two_sandbox_levels_could_run_together_is_not_said_to_wait_for_jobs(policy):
-    nodes = (node("n1", cpus=2, level=1), node("n2", cpus=3, level=3))
-    told = waits([job("wide", way(5, run_s=60.0))], pool(*nodes, spans=True), policy=policy)
-    assert told.code == "too_many_devices" and "2 on those of level 1 and 3 on those of level 3" in told.text
-    busy = [runs(job(name, way(1, run_s=300.0)), *at) for name, *at in (("one", "n1", "cpu0"), ("two", "n2", "cpu0"))]
-    told = waits([*busy, job("wide", way(3, run_s=60.0))], pool(*nodes, spans=True), policy=policy)
-    assert told.code != "behind", "3 are free, but no 3 of one level"
