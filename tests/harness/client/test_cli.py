@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
@@ -176,28 +175,6 @@ def test_code_writes_a_program_that_stands_alone(dlh: Dlh, dataset: Any, job: An
     assert (tmp_path / "b" / "train.py").is_file()
     assert dlh("jobs", "--json").json["total"] == before
     assert dlh("code", job.pk, "--out", tmp_path / "b", "--json").json["error"]["code"] == "bad_input"
-
-
-@pytest.mark.parametrize("there", [False, True], ids=["new folder", "empty folder"])
-def test_a_program_whose_writing_is_interrupted_is_written_by_the_same_command_once_more(
-    dlh: Dlh, job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
-) -> None:
-    out, copy, copied = tmp_path / "a", shutil.copyfileobj, list[Any]()
-    if there:
-        out.mkdir()
-
-    def interrupted(source: Any, stream: Any) -> None:
-        copied.append(stream)
-        if len(copied) > 5:
-            raise KeyboardInterrupt
-        copy(source, stream)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("harness.client.cli.programs.shutil.copyfileobj", interrupted)
-        ended = dlh("code", job.pk, "--out", out)
-    assert ended.code == 130 and len(copied) > 5
-    assert [path.name for path in tmp_path.rglob("*")] == (["a"] if there else [])
-    assert dlh("code", job.pk, "--out", out).code == 0 and (out / "train.py").is_file()
 
 
 def test_jobs_are_listed_filtered_and_shown(dlh: Dlh, ended_job: Any) -> None:
