@@ -98,7 +98,8 @@ def broker_trouble(error: redis.RedisError) -> Unavailable:
     if isinstance(error, redis.AuthenticationError):
         return Unavailable(
             "The portal's broker refuses the portal's own user or password.",
-            hint="Give DLH_REDIS_URL the user and the password that the broker knows, and start the portal again.",
+            hint="In the portal's settings, give DLH_REDIS_URL the user and the password that the broker knows, and "
+            "start the portal again.",
         )
     return Unavailable("The portal's broker does not answer.", hint="Try again in a moment.")
 
