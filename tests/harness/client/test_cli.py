@@ -333,11 +333,18 @@ def test_tokens_are_listed_made_and_revoked(dlh: Dlh) -> None:
 
 def test_admins_are_told_how_far_the_reading_of_events_is(dlh: Dlh, portal: SimpleNamespace, monkeypatch: Any) -> None:
     from harness.api.routes import pool as routes
+    from harness.errors import Unavailable
     from harness.jobs.readers import Reading, StreamState
 
     told = StreamState(number=3, waiting=1200, behind_s=7.5, reader="host/12", read_at_s=1.7e9)
-    found = [Reading(streams=(told,), readers=("host/12",), decided_by="host/9"), None]
-    monkeypatch.setattr(routes, "reading_state", lambda: found[0])
+    found = [Reading(streams=(told,), readers=("host/12",), decided_by="host/9")]
+
+    def state() -> Reading:
+        if not found:
+            raise Unavailable("The portal's broker does not answer.")
+        return found[0]
+
+    monkeypatch.setattr(routes, "reading_state", state)
     assert dlh("pool", "readers", "--json").code == 3
     monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
     body = dlh("pool", "readers", "--json").json
