@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 
 from django.contrib.sessions.exceptions import SessionInterrupted
 from django.contrib.sessions.middleware import SessionMiddleware
@@ -51,7 +52,8 @@ def trouble_told() -> Iterator[None]:
         trouble = None if isinstance(error, HarnessError) else trouble_of(error)
         if trouble is None:
             raise
-        _log.error("%s", trouble.message, exc_info=error)
+        if trouble.status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # not a fault in what a person gave
+            _log.error("%s", trouble.message, exc_info=error)
         raise trouble from error
 
 

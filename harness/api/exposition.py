@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from django.conf import settings
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from harness.errors import Unavailable
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_by_state, oldest_queued_s, promises_at_risk_count
 from harness.pool.models import NodeState
@@ -87,7 +89,9 @@ def _of_devices(nodes: Iterable[NodeRow]) -> Iterator[GaugeMetricFamily]:
 
 
 def _of_events() -> Iterator[GaugeMetricFamily]:
-    reading = reading_state()
+    reading = None
+    with suppress(Unavailable):
+        reading = reading_state()
     yield _single("dlh_broker_up", "Whether the broker answers.", float(reading is not None))
     if reading is None:
         return

@@ -20,6 +20,7 @@ from harness.jobs.control.streams import (
     id_of,
     lease_name,
 )
+from harness.pool.broker_users import broker_trouble
 from worker.events import EVENT_STREAMS_MAX, control_stream
 
 _STANDSTILL_KEY = "control-standstill"
@@ -102,8 +103,8 @@ def _looked() -> tuple[bool, str]:
     return is_silent, full or (INSTALLATION if is_silent and is_full_here() else "")
 
 
-def reading_state() -> Reading | None:
-    """How it stands now; None where the broker does not answer."""
+def reading_state() -> Reading:
+    """How it stands now. Raises `Unavailable` where the broker does not answer, or refuses us."""
     numbers = range(EVENT_STREAMS_MAX)
     try:
         with client().pipeline(transaction=False) as pipe:
@@ -115,8 +116,8 @@ def reading_state() -> Reading | None:
                 pipe.xrange(control_stream(number), count=1)
                 pipe.get(lease_name(number))
             (seconds, micros), read_by, decided, *answers = pipe.execute()
-    except redis.RedisError:
-        return None
+    except redis.RedisError as error:
+        raise broker_trouble(error) from error
     now_s = seconds + micros / 1e6
     found = zip(numbers, answers[0::3], answers[1::3], answers[2::3], strict=True)
     states = [_state(*told, str(read_by.get(str(told[0]), "")), now_s) for told in found]

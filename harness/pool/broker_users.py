@@ -94,11 +94,12 @@ def broker_user_renew(name: str, digest: str) -> bool:
 
 
 def broker_trouble(error: redis.RedisError) -> Unavailable:
-    """Why `broker_user_renew` failed: waiting helps where there is no answer, but against no wrong password."""
+    """Why the broker was not asked: waiting helps where there is no answer, but against no wrong password."""
     if isinstance(error, redis.AuthenticationError):
         return Unavailable(
             "The portal's broker refuses the portal's own user or password.",
-            hint="Give DLH_REDIS_URL the user and the password that the broker knows, and start the portal again.",
+            hint="In the portal's settings, give DLH_REDIS_URL the user and the password that the broker knows, and "
+            "start the portal again.",
         )
     return Unavailable("The portal's broker does not answer.", hint="Try again in a moment.")
 

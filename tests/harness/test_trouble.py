@@ -20,8 +20,8 @@ from django.db.utils import DataError, InterfaceError, OperationalError
 from django.test import Client, RequestFactory
 
 from harness.accounts.models import User
-from harness.errors import Invalid, NoSpace, Unavailable
-from harness.trouble import TroubleMiddleware, trouble_of
+from harness.errors import HarnessError, Invalid, NoSpace, Unavailable
+from harness.trouble import TroubleMiddleware, trouble_of, trouble_told
 from tests.harness.held_store import store_held
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -135,6 +135,17 @@ def test_the_api_answers_503_with_a_time_to_try_again(monkeypatch: pytest.Monkey
 def test_a_nul_that_postgresql_refuses_is_the_callers_mistake(words: str) -> None:
     assert isinstance(trouble_of(DataError(words)), Invalid)
     assert trouble_of(DataError("value too long for type character varying(40)")) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"), [(OverflowError(), 0), (DataError("NUL (0x00)"), 0), (OSError(errno.ENOSPC, "full"), 1)]
+)
+def test_what_a_person_gave_wrong_is_told_and_not_logged(
+    caplog: pytest.LogCaptureFixture, error: Exception, logged: int
+) -> None:
+    with pytest.raises(HarnessError), trouble_told():
+        raise error
+    assert len(caplog.records) == logged
 
 
 def test_a_fault_of_ours_stays_one(full_disk: None) -> None:

@@ -25,7 +25,7 @@ from harness.client.cli.output import (
 )
 from harness.client.client import Client, Json
 from harness.client.download import download
-from harness.client.errors import ApiError, BadInput, ClientError, Unreachable
+from harness.client.errors import ApiError, BadInput, ClientError, WaitTimeout
 from harness.client.transport import Transport, segment
 
 _COLUMNS = ("Prediction", "Input", "Checkpoint", "Made", "State", "Rows")
@@ -76,17 +76,18 @@ def predict(
 
 @contextmanager
 def _named(job: str, prediction: str) -> Iterator[None]:
-    """Ctrl-C, or a portal that is gone, ends the waiting alone: the same command once more would make a second
-    prediction, so it is told how this one is seen. Raises `Unreachable` that says so."""
-    see = f"`dlh predictions {job} {prediction}` has its answer"
+    """Ctrl-C, a portal that is gone or fails, or a full disk ends the waiting alone: the same command once more would
+    make a second prediction, so it is told how this one is seen. Raises the `ClientError` that it was, saying so."""
+    kept = f"The prediction is kept: `dlh predictions {job} {prediction}` has its answer once it is made."
     try:
         yield
     except KeyboardInterrupt:
-        told = f"Interrupted. The prediction goes on: {see} once it is made."
-        notes().print(told, markup=False, soft_wrap=True)
+        notes().print(f"Interrupted. {kept}", markup=False, soft_wrap=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    except Unreachable as error:
-        error.hint = f"{error.hint} The prediction goes on: {see} later.".strip()
+    except ClientError as error:
+        is_gone = isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
+        if not is_gone and not isinstance(error, WaitTimeout):  # which names it
+            error.hint = f"{error.hint} {kept}".strip()
         error.details = {"prediction": prediction}
         raise
 

@@ -24,7 +24,7 @@ from harness.client.cli.common import (
     spec_read,
     transfer_bar,
 )
-from harness.client.cli.output import JsonFlag, console, json_print, notes, number, size
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, size
 from harness.client.client import Client, Json
 from harness.client.download import download as download_file
 from harness.client.errors import BadInput
@@ -227,6 +227,10 @@ def _program_write(client: Client, job_id: str, folder: Path, *, with_data: bool
         )
     try:
         return _unpack(archive, folder)
+    except KeyboardInterrupt:
+        told = "Interrupted. Nothing was written: run the same command again."
+        notes().print(told, markup=False, soft_wrap=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     finally:
         archive.unlink()
 
@@ -244,8 +248,8 @@ def _unpack(archive: Path, folder: Path) -> list[Path]:
                 if any(part in {"..", "/"} or "\\" in part or ":" in part for part in parts):
                     raise BadInput(f"The archive contains an unsafe name: {member.filename!r}.")
                 target = folder.joinpath(*parts)
+                written.append(target)  # before its folder is made, which is to go as well
                 target.parent.mkdir(parents=True, exist_ok=True)
-                written.append(target)
                 with members.open(member) as source, target.open("wb") as stream:
                     shutil.copyfileobj(source, stream)
     except BaseException:
@@ -257,9 +261,10 @@ def _unpack(archive: Path, folder: Path) -> list[Path]:
 def _take_away(files: list[Path], folder: Path, *, with_folder: bool) -> None:
     """These files, and the folders that they alone were in."""
     for file in files:
-        file.unlink(missing_ok=True)
+        with suppress(OSError):
+            file.unlink()
     inside = {above for file in files for above in file.parents if folder in above.parents}
     emptied = sorted(inside, key=lambda one: len(one.parts), reverse=True)
-    with suppress(OSError):  # something else is in it
-        for one in [*emptied, folder] if with_folder else emptied:
+    for one in [*emptied, folder] if with_folder else emptied:
+        with suppress(OSError):  # something else is in it, or it was not made yet
             one.rmdir()

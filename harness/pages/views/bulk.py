@@ -33,7 +33,8 @@ def job_bulk(request: HttpRequest) -> HttpResponseBase:
     back = _back(request)
     if not chosen:
         messages.warning(request, "No job is selected.", extra_tags="Select jobs with the checkboxes first.")
-        return redirect(back)
+        is_tagging = act in (_tag, _untag)  # the tags that were typed stay
+        return jobs_page(request, tags=request.POST.get("tags", "")) if is_tagging else redirect(back)
     return act(request, chosen, back)
 
 
@@ -86,6 +87,7 @@ def _tags_changed(
         messages.warning(request, "No tag is given.", extra_tags="Write one beside the button, such as baseline.")
         return jobs_page(request, ticked=chosen, tags="")
     done, refused = _each(person(request), chosen, _tagging(changed))
+    refused.sort(key=lambda error: not isinstance(error, Invalid))  # first what can be corrected, which is told
     _tell(request, done, refused, word)
     if any(isinstance(error, Invalid) for error in refused):
         return jobs_page(request, ticked=set(chosen) - set(done), tags=request.POST.get("tags", ""))

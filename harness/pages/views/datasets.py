@@ -108,6 +108,7 @@ def dataset_upload(request: HttpRequest) -> HttpResponseBase:
         # What may be given instead is put where it is sent from.
         "url": _direct_url(error) or request.POST.get("url", ""),
         "name": request.POST.get("name", ""),
+        "sent": request.POST.dict(),  # a QueryDict has an `encoding` of its own
         "project": project,
         "projects": projects_writable(user=user),
         "samples": _samples(),
@@ -159,7 +160,7 @@ def _dataset_page(request: HttpRequest, dataset: Dataset, *, refused: HarnessErr
         "read_otherwise": may_read_otherwise(dataset.problem or {}),
         "is_broken": (dataset.problem or {}).get("code") in BROKEN,
         "jobs": dataset.jobs.filter(deleted_at=None).order_by("-created_at")[:5],
-        "sent": request.POST,
+        "sent": request.POST.dict(),  # a QueryDict has an `encoding` of its own
         "name_refused": refused if "name" in request.POST else None,
         "reading_refused": None if "name" in request.POST else refused,
     }

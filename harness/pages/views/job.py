@@ -191,9 +191,12 @@ def _spec(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 
 def spec_refused(request: HttpRequest, job: Job, text: str, error: HarnessError) -> HttpResponse:
-    """The spec tab again, with what was typed and what is wrong with it."""
+    """The spec tab again, with what was typed and what is wrong with it. It stays as old as it was opened, unless this
+    tells that another was saved since: what is corrected asks before it takes that back."""
     frame = {**_frame(person(request), job, "spec"), "tab": "spec", "tabs": TABS, "edit": _edit(job)}
     context = {**frame, **_spec(request, job), "yaml_text": text, "error": error}
+    if error.code != "changed" and request.POST.get("seen"):
+        context["seen"] = request.POST["seen"]
     return show(request, "jobs/tab_spec.html", context, nav="jobs", status=error.status)
 
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 from harness.accounts.access import require_admin, visible_projects
 from harness.bucket.status import bucket_status
 from harness.calibration.paces_told import paces_told
-from harness.errors import Conflict, Forbidden, HarnessError, NotFound
+from harness.errors import Conflict, Forbidden, HarnessError, NotFound, Unavailable
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
 from harness.measuring.node_links import links_want
@@ -111,7 +111,10 @@ def readers(request: HttpRequest) -> HttpResponseBase:
     require_admin(person(request))
     if not asks_part(request):
         return redirect("pool")
-    return show(request, "pool/readers.html", {"reading": reading_state()})
+    try:
+        return show(request, "pool/readers.html", {"reading": reading_state()})
+    except Unavailable as error:
+        return show(request, "pool/readers.html", {"error": error})
 
 
 @form_page("pool")

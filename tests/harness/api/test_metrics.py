@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from harness.errors import Unavailable
 from harness.jobs.models import Job
 from harness.jobs.readers import Reading, StreamState
 from harness.pool.models import Device, Node, Reservation
@@ -36,7 +37,13 @@ BEHIND = Reading(
 def reading(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """What the broker tells of events."""
     told = SimpleNamespace(reading=BEHIND)
-    monkeypatch.setattr("harness.api.exposition.reading_state", lambda: told.reading)
+
+    def state() -> Reading:
+        if told.reading is None:
+            raise Unavailable("The portal's broker does not answer.")
+        return told.reading
+
+    monkeypatch.setattr("harness.api.exposition.reading_state", state)
     return told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from harness.client.client import Client
-from harness.client.errors import Unreachable
+from harness.client.errors import ApiError, Unreachable
 from harness.jobs import services
 from harness.jobs.models import Prediction
 from tests.harness.client.conftest import Dlh
@@ -156,21 +157,44 @@ def test_whoever_interrupts_a_prediction_is_told_how_to_see_it(
         ended = dlh("predict", ended_job.pk, flowers_csv, "--out", tmp_path / "out.csv")
     made = Prediction.objects.get()
     see = f"`dlh predictions {ended_job.pk} {made.pk}`"
-    assert ended.code == 130 and f"The prediction goes on: {see} has its answer" in ended.err
+    assert ended.code == 130 and f"The prediction is kept: {see} has its answer once it is made." in ended.err
     assert ended.err.count("Interrupted.") == 1 and not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "is_there"),
+    [
+        (Unreachable("The portal does not answer."), 4, True),
+        (ApiError(503, {"message": "The database does not answer.", "hint": "Try again."}), 4, True),
+        (ApiError(404, {"message": "There is no such prediction."}), 3, False),
+    ],
+    ids=["away", "failing", "gone"],
+)
 def test_a_prediction_is_named_where_the_portal_goes_away_meanwhile(
-    dlh: Dlh, ended_job: Any, node_make: Any, flowers_csv: Path, monkeypatch: Any
+    dlh: Dlh, ended_job: Any, node_make: Any, flowers_csv: Path, monkeypatch: Any, error: Any, code: int, is_there: bool
 ) -> None:
     def away(*_: Any, **__: Any) -> None:
-        raise Unreachable("The portal does not answer.")
+        raise error
 
     node_make()
     monkeypatch.setattr(Client, "_wait", away)
     ended = dlh("predict", ended_job.pk, flowers_csv)
     made = Prediction.objects.get()
-    assert ended.code == 4 and f"`dlh predictions {ended_job.pk} {made.pk}` has its answer later" in ended.err
+    named = f"`dlh predictions {ended_job.pk} {made.pk}` has its answer once it is made."
+    assert ended.code == code and (named in ended.err) == is_there
+
+
+@pytest.mark.usefixtures("answered")
+def test_a_prediction_is_named_where_the_disk_has_no_room_for_its_answer(
+    dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("harness.client.download.Path.replace", full)
+    ended = dlh("predict", ended_job.pk, flowers_csv, "--out", tmp_path / "out.csv")
+    see = f"`dlh predictions {ended_job.pk} {Prediction.objects.get().pk}` has its answer"
+    assert ended.code == 2 and "No space left on device" in ended.err and see in ended.err
 
 
 @pytest.mark.usefixtures("answered")

@@ -14,10 +14,12 @@ from itertools import pairwise
 
 import psycopg
 import pytest
+import redis
 from django.conf import settings as django_settings
 from django.core.cache import cache
 from django.db import OperationalError, connection
 
+from harness.errors import Unavailable
 from harness.jobs import readers
 from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import streams
@@ -363,5 +365,14 @@ def test_it_is_told_who_scheduled_last(running, broker, job_make):
 @pytest.mark.django_db
 def test_without_a_broker_nothing_is_known_of_the_reading_nor_of_control():
     cache.clear()
-    assert reading_state() is None
+    with pytest.raises(Unavailable, match="does not answer"):
+        reading_state()
     assert standstill() is None
+
+
+def test_a_broker_that_refuses_us_is_told_from_one_that_does_not_answer(broker, monkeypatch):
+    known = broker.connection_pool.connection_kwargs
+    place = {name: known.get(name) for name in ("host", "port", "username")} | {"password": "wrong"}
+    monkeypatch.setattr(readers, "client", lambda: redis.Redis(**place))
+    with pytest.raises(Unavailable, match="refuses the portal's own user or password"):
+        reading_state()

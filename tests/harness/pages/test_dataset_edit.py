@@ -89,6 +89,12 @@ def test_how_a_file_was_to_be_read_stays_chosen_where_that_is_refused(
     monkeypatch.setattr(services, "_read_anew", _changed_meanwhile)
     dataset = world.failed_dataset
     Dataset.objects.filter(pk=dataset.pk).update(problem={"code": "one_column", "message": "One column.", "hint": ""})
+
+    def chosen(page: str) -> list[str]:
+        assert '<option value="utf-8"' in page
+        return re.findall(r'<option value="([^"]+)" selected>', page)
+
+    assert chosen(client.get(reverse("dataset_page", args=[dataset.pk])).content.decode()) == [], "it is found out"
     answer = client.post(reverse("dataset_edit", args=[dataset.pk]), {"delimiter": "\t", "encoding": "latin-1"})
     assert answer.status_code == 409
-    assert re.findall(r'<option value="([^"]+)" selected>', answer.content.decode()) == ["&#9;", "latin-1"]
+    assert chosen(answer.content.decode()) == ["&#9;", "latin-1"]

@@ -186,6 +186,24 @@ def test_tags_that_are_refused_come_back_with_the_jobs_that_do_not_have_them(
     assert "data-tagging" in shown and not re.search(r"data-tagging open|\schecked", shown)
 
 
+@pytest.mark.parametrize("do", ["tag", "untag"])
+def test_tags_stay_where_no_job_is_selected(owner: Client, do: str) -> None:
+    answer = owner.post("/jobs/bulk/?sort=name", {"do": do, "tags": "one & more"})
+    page = unescape(answer.content.decode())
+    assert answer.status_code == 422 and "No job is selected." in page
+    assert re.search(r"<details[^>]*data-tagging open>", page) and 'value="one & more"' in page
+
+
+def test_the_reason_that_is_told_for_refused_tags_is_one_that_can_be_corrected(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    full = world.jobs["failed"]
+    Job.objects.filter(pk=full.pk).update(tags=[f"tag-{number}" for number in range(20)])
+    answer = owner.post("/jobs/bulk/", {"do": "tag", "tags": "more", "job": ["gone", full.pk]})
+    page = unescape(answer.content.decode())
+    assert answer.status_code == 422 and re.search(r"2 could not be tagged more: [^<]*at most 20 tags", page)
+
+
 def test_what_nobody_asked_for_is_done_to_no_job(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["succeeded"]
     assert owner.post("/jobs/bulk/", {"job": [job.pk]}).status_code == 404

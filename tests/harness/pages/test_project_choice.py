@@ -89,6 +89,19 @@ def test_a_web_address_without_a_project_is_refused_where_one_has_to_be_chosen(p
     assert answer.status_code == 422 and "a-trap, birds" in text and "https://data.example.org/a.csv" in text
 
 
+def test_how_a_table_is_to_be_read_stays_chosen_where_its_address_is_refused(people: SimpleNamespace) -> None:
+    added(people.mate)
+    client, sent = client_of(people.mate), {"url": "https://data.example.org/a.csv", "delimiter": "\t"}
+    shown = [
+        client.post(reverse("dataset_upload"), {**sent, "encoding": "cp1252"}),
+        client.get(reverse("dataset_upload")),
+    ]
+    refused, fresh = (answer.content.decode() for answer in shown)
+    assert '<option value="&#9;" selected>' in refused and '<option value="cp1252" selected>' in refused
+    assert "<details open>" in refused and "<details open>" not in fresh
+    assert "selected" not in fresh.partition('id="delimiter"')[2]
+
+
 def test_nobody_is_asked_to_create_a_project_who_cannot(people: SimpleNamespace, settings: Any) -> None:
     client = client_of(people.viewer)
 

@@ -54,16 +54,18 @@ def test_a_spec_for_which_the_disk_has_no_room_is_shown_again_as_it_was_typed(
     assert (job.spec, job.program_sha256) == before
 
 
+def opened(answer: Any) -> str:
+    """The mark of the spec that a page was opened with."""
+    found = re.search(r'name="seen" value="(\w+)"', answer.content.decode())
+    assert found
+    return found[1]
+
+
 def test_a_spec_that_was_opened_before_another_was_saved_does_not_take_that_back_unasked(
     world: SimpleNamespace, owner: Client
 ) -> None:
     job = world.jobs["draft"]
     tab, url = reverse("job_tab", args=[job.pk, "spec"]), reverse("spec_save", args=[job.pk])
-
-    def opened(answer: Any) -> str:
-        found = re.search(r'name="seen" value="(\w+)"', answer.content.decode())
-        assert found
-        return found[1]
 
     first = owner.get(tab)
     assert first["Cache-Control"] == "no-store"
@@ -79,6 +81,28 @@ def test_a_spec_that_was_opened_before_another_was_saved_does_not_take_that_back
     assert owner.post(url, {"spec": mine, "seen": opened(refused)}).status_code == 302
     job.refresh_from_db()
     assert job.spec["training"]["learning_rate"] == 0.5
+
+
+def test_a_spec_that_is_corrected_after_a_refusal_does_not_take_another_back_unasked(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["draft"]
+    url = reverse("spec_save", args=[job.pk])
+    first = opened(owner.get(reverse("job_tab", args=[job.pk, "spec"])))
+
+    def saved(epochs: int, seen: str) -> Any:
+        return owner.post(url, {"spec": f"training:\n  epochs: {epochs}\n", "seen": seen})
+
+    assert saved(7, first).status_code == 302  # in another tab
+    refused = saved(0, first)
+    assert refused.status_code == 422
+    asked = saved(5, opened(refused))
+    assert asked.status_code == 409 and "changed in another tab" in asked.content.decode()
+    job.refresh_from_db()
+    assert job.epochs == 7
+    assert saved(5, opened(asked)).status_code == 302
+    job.refresh_from_db()
+    assert job.epochs == 5
 
 
 def test_a_spec_that_is_saved_while_another_is_made_a_program_of_is_not_undone(

@@ -290,18 +290,24 @@ def test_the_pool_page_shows_what_a_node_s_doctor_found(world: SimpleNamespace, 
 def test_the_pool_page_tells_admins_how_far_the_reading_of_events_is(
     world: SimpleNamespace, client: Client, monkeypatch: Any
 ) -> None:
+    from harness.errors import Unavailable
     from harness.jobs.readers import Reading, StreamState
     from harness.pages.views import pool
 
     told = StreamState(number=3, waiting=1200, behind_s=75.0, reader="<host>/12", read_at_s=1.7e9)
-    found = [Reading(streams=(told,), readers=("<host>/12",), decided_by="other/9", decided_at_s=1.7e9), None]
-    monkeypatch.setattr(pool, "reading_state", lambda: found[0])
+    found = Reading(streams=(told,), readers=("<host>/12",), decided_by="other/9", decided_at_s=1.7e9)
+    monkeypatch.setattr(pool, "reading_state", lambda: found)
     client.force_login(world.admin)
     assert reverse("pool_readers") in client.get("/pool/").content.decode()
     page = client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
     assert "1 min 15 s" in page and "&lt;host&gt;/12" in page and "<host>" not in page and "other/9" in page
-    found.pop(0)
-    assert "does not answer" in client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
+
+    def refused() -> None:
+        raise Unavailable("The broker refuses us.", hint="Give it the <password>.")
+
+    monkeypatch.setattr(pool, "reading_state", refused)
+    page = client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
+    assert "The broker refuses us." in page and "Give it the &lt;password&gt;." in page
     client.force_login(world.owner)
     assert reverse("pool_readers") not in client.get("/pool/").content.decode()
 

@@ -88,9 +88,21 @@ def test_a_secret_of_one_letter_is_refused():
     ("other", "said", "hint"),
     [
         ({"port": 1}, "does not answer", "Try again in a moment"),
-        ({"password": "wrong"}, "refuses the portal's own user or password", "DLH_REDIS_URL"),
-        ({"username": "nobody", "password": "wrong"}, "refuses the portal's own user or password", "DLH_REDIS_URL"),
-        ({"password": None}, "refuses the portal's own user or password", "DLH_REDIS_URL"),
+        (
+            {"password": "wrong"},
+            "refuses the portal's own user or password",
+            "In the portal's settings, give DLH_REDIS_URL",
+        ),
+        (
+            {"username": "nobody", "password": "wrong"},
+            "refuses the portal's own user or password",
+            "In the portal's settings, give DLH_REDIS_URL",
+        ),
+        (
+            {"password": None},
+            "refuses the portal's own user or password",
+            "In the portal's settings, give DLH_REDIS_URL",
+        ),
     ],
 )
 def test_a_broker_that_refuses_us_is_told_from_one_that_does_not_answer_and_nothing_is_changed(
