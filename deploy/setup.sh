@@ -13,6 +13,6 @@ for candidate in ${PYTHON:-} python3.11 python3.12 python3.13 python3.14 python3
   fi
 done
 echo "set-up: Python 3.11 or newer is needed; found:${seen:- none}." >&2
-echo "  next: install one (Debian 12, Ubuntu 24.04: apt-get install python3 python3-venv python3-dev)" >&2
+echo "  next: install one (Debian, Ubuntu: apt-get install python3 python3-venv python3-dev)" >&2
 echo "        or name one: make PYTHON=/path/to/python3.12 ..." >&2
 exit 1
