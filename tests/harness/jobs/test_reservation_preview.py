@@ -218,3 +218,37 @@ def test_a_promise_that_breaks_by_seconds_is_told_too(waiting, people):
     (row,) = reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=45))
     assert (row.job, row.breaks_promise) == (waiting, True)
     assert reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=15)) == ()
+
+
+@pytest.mark.parametrize("told_later_s", [-90, 0, 90])
+def test_a_promise_and_the_finish_beside_it_tell_the_same_though_times_are_told_late(waiting, people, told_later_s):
+    """What people are told of a finish moves later than the plan does."""
+    first_end = Job.objects.get(name="first").expected_finish_at
+    at = first_end + timedelta(seconds=1830)
+    told = Job.objects.get(pk=waiting.pk).expected_finish_at + timedelta(seconds=told_later_s)
+    Job.objects.filter(pk=waiting.pk).update(deadline_at=at, promised_at=at, expected_finish_at=told)
+    wanted = {"user": people.admin, "node": "node-1"}
+    (row,) = reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=45))
+    assert row.breaks_promise and row.finish_before <= at < row.finish_after
+    assert row.finish_after == pytest.approx(first_end + timedelta(seconds=1845), abs=timedelta(seconds=15))
+    assert reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=15)) == ()
+    Job.objects.filter(pk=waiting.pk).update(
+        deadline_at=at + timedelta(minutes=3), promised_at=at + timedelta(minutes=3)
+    )
+    (kept,) = reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=200))
+    assert not kept.breaks_promise and kept.finish_after <= at + timedelta(minutes=3)
+
+
+def test_where_a_promise_breaks_the_page_tells_its_moments_to_the_second(waiting, people):
+    browser = Client()
+    browser.force_login(people.admin)
+    at = Job.objects.get(name="first").expected_finish_at + timedelta(seconds=1830)
+    wanted = {"target": "node-1", "ends_at": f"{at:%Y-%m-%dT%H:%M}", "purpose": "a course"}
+    for is_promised, style in ((False, "near"), (True, "full")):
+        Job.objects.filter(pk=waiting.pk).update(deadline_at=at, promised_at=at if is_promised else None)
+        looked = browser.post(reverse("reservation_new"), wanted | {"look": "1"}).content.decode()
+        row = looked[looked.index("Current finish") :]
+        assert f'data-style="{style}"' in row[: row.index("</table>")]
+    body = browser.post(reverse("reservation_new"), wanted, follow=True).content.decode()
+    told = body[body.index("waits longer for it") : body.index("cannot be kept")]
+    assert told.count('data-style="full"') == 3
