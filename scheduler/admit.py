@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from scheduler.data_way import Travel
-from scheduler.estimation.values import Interval
+from scheduler.asking import Ahead, Asked, deadline_of
 from scheduler.offers.promisable import Promisable
 from scheduler.offers.values import LEAST_CHANCE, finish_told_s
-from scheduler.offers.words import LARGER_QUOTA, NO_PROMISE, NOT_OF_BORROWED, chance_words, later_words
-from scheduler.placing.capacity import Shown, shown
+from scheduler.offers.words import LARGER_QUOTA, NO_LATER, NO_PROMISE, NOT_OF_BORROWED, chance_words, later_words
+from scheduler.placing.capacity import shown
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
 from scheduler.policies.edf import Edf
-from scheduler.types import Admission, Capacity, JobView, Option, Plan, Policy, PoolView, Quotas, count_of
+from scheduler.types import Admission, Capacity, JobView, Option, Policy, PoolView, Quotas, count_of
 from worker.words import duration_words
 
 
@@ -50,9 +49,10 @@ def admit(
     if not any(option.rate_per_s for option in seen.options):
         text = "There is no estimate of how long it takes on the devices that can run it, so no finish can be promised."
         return Admission(accepted=False, finish_s=None, earliest_finish_s=None, text=text)
-    finish_s, soonest = _ask(chosen, seen, view, now_s, quotas)
+    asked = Asked(chosen=chosen, view=view, job_id=job.job_id, now_s=now_s, quotas=quotas)
+    finish_s, soonest = asked.ask(seen)
     if finish_s is None and soonest is not None and isinstance(chosen, Edf):
-        soonest = _kept_when_asked(chosen, seen, soonest, view, now_s, quotas)
+        soonest = asked.kept_when_asked(seen, soonest)
     return _answer(job, seen, finish_s, soonest, _fastest(seen, view.capacity), now_s, quotas)
 
 
@@ -107,61 +107,6 @@ def _problem(job: JobView, now_s: float) -> str:
     return ""
 
 
-_MOST_ASKED = 4
-"""Plans of the whole pool, two for each, until a finish is found that is kept when it is asked for."""
-
-
-class _Ahead(NamedTuple):
-    """What is ahead of a job that a plan has a place for."""
-
-    start_s: float
-    data: Travel
-    """Until its data are there."""
-    run_s: float
-    """Middle of what it then takes."""
-    end_s: float
-    """Upper end."""
-
-    def chance(self, job: JobView) -> float:
-        """Probability that it ends by its deadline."""
-        slowdown = job.slowdown_at(self.run_s)
-        low_s, high_s = self.run_s / slowdown, self.run_s * slowdown
-        whole_s = Interval(low=low_s, mid=self.run_s, high=high_s).plus(self.data.range_s)
-        return whole_s.chance(_deadline(job) - self.start_s)
-
-
-def _ask(chosen: Policy, job: JobView, view: Shown, now_s: float, quotas: Quotas) -> tuple[float | None, _Ahead | None]:
-    """(middle of its finish if its deadline can be kept, the way on which it would end first, by upper ends)."""
-    before = [other for other in view.jobs if other.job_id != job.job_id]
-    if isinstance(chosen, DeadlineEnergy):
-        finish_s, slot = chosen.offer(job, before, view.capacity, now_s, quotas)
-        return finish_s, _Ahead(slot.start_s, slot.data, job.left_s(slot.option), slot.end_s) if slot else None
-    plan = chosen.plan(view.jobs, view.capacity, now_s, quotas)
-    found = _planned(plan, job, now_s)
-    if found is None or _weakens(plan, chosen.plan(before, view.capacity, now_s, quotas), before, now_s):
-        return None, None
-    finish_s = found.start_s + found.data.mid_s + found.run_s
-    return (finish_s if found.end_s <= _deadline(job) else None), found
-
-
-def _kept_when_asked(
-    chosen: Policy, job: JobView, soonest: _Ahead, view: Shown, now_s: float, quotas: Quotas
-) -> _Ahead:
-    """The same with an end that is kept if it is asked for, infinite where none is found: served by deadlines, a job
-    with a later one has its place behind more."""
-    end_s = soonest.end_s
-    for _ in range(_MOST_ASKED):
-        if math.isinf(end_s):
-            break
-        later = replace(job, deadline_s=finish_told_s(end_s, now_s))
-        jobs = [later if other.job_id == job.job_id else other for other in view.jobs]
-        finish_s, then = _ask(chosen, later, replace(view, jobs=jobs), now_s, quotas)
-        if finish_s is not None:
-            return soonest._replace(end_s=end_s)
-        end_s = then.end_s if then is not None else math.inf
-    return soonest._replace(end_s=math.inf)
-
-
 class _Fastest(NamedTuple):
     """What it takes if everything were free."""
 
@@ -184,62 +129,39 @@ def _fastest(job: JobView, capacity: Capacity) -> _Fastest:
     return min(found)
 
 
-def _planned(plan: Plan, job: JobView, now_s: float) -> _Ahead | None:
-    """What is left of a job by a plan that tells times; None: nobody can tell."""
-    times = plan.expected.get(job.job_id)
-    if times is None:
-        return None
-    start_s, data = max(now_s, times[0]), plan.data.get(job.job_id, job.bringing)
-    run_s = max(0.0, times[1] - start_s - data.mid_s)  # of nothing left it may be a rounding below
-    return _Ahead(start_s, data, run_s, start_s + data.high_s + run_s * job.slowdown_at(run_s))
-
-
-def _weakens(plan: Plan, without: Plan, jobs: Sequence[JobView], now_s: float) -> bool:
-    """Whether by the plan a promised job may end after its deadline, and later than `without` the new one."""
-
-    def end_s(one: Plan, job: JobView) -> float:
-        found = _planned(one, job, now_s)
-        return found.end_s if found else math.inf
-
-    return any(end_s(plan, job) > max(_deadline(job), end_s(without, job)) for job in jobs if job.promised)
-
-
-def _deadline(job: JobView) -> float:
-    return math.inf if job.deadline_s is None else job.deadline_s
-
-
 def _answer(
     job: JobView,
     seen: JobView,
     finish_s: float | None,
-    soonest: _Ahead | None,
+    soonest: Ahead | None,
     fastest: _Fastest,
     now_s: float,
     quotas: Quotas,
 ) -> Admission:
-    earliest = soonest.end_s if soonest and math.isfinite(soonest.end_s) else None
+    told = soonest if soonest and math.isfinite(soonest.end_s) else None
+    earliest = told.end_s if told and told.is_kept else None
     if finish_s is not None:
         if job.deadline_s is None:
             text = f"It is expected to end in {duration_words(finish_s - now_s, up=True)}."
         else:
             left = duration_words(job.deadline_s - finish_s) if job.deadline_s > finish_s else "no time"
-            told = duration_words(finish_s - now_s, up=True)
-            text = f"It is expected to end in {told}, with {left} to spare; this finish is promised."
+            takes = duration_words(finish_s - now_s, up=True)
+            text = f"It is expected to end in {takes}, with {left} to spare; this finish is promised."
         return Admission(accepted=True, finish_s=finish_s, earliest_finish_s=earliest, text=text)
-    if now_s + fastest.whole_s > _deadline(job):
+    if now_s + fastest.whole_s > deadline_of(job):
         data = f", {duration_words(fastest.data_s, up=True)} of that to bring its data there" if fastest.data_s else ""
         takes = duration_words(fastest.whole_s, up=True)
         text = (
-            f"The deadline is in {duration_words(_deadline(job) - now_s, up=True)}; "
+            f"The deadline is in {duration_words(deadline_of(job) - now_s, up=True)}; "
             f"on the devices it may use it takes up to {takes} even if they were all free{data}."
         )
     elif earliest is None:
-        text = NOT_OF_BORROWED if _only_borrows(seen, quotas) else NO_PROMISE
+        text = NOT_OF_BORROWED if _only_borrows(seen, quotas) else NO_LATER if told else NO_PROMISE
     else:
         text = "The devices it would need until its deadline are promised to other jobs."
     told_s = None if earliest is None else finish_told_s(earliest, now_s)
     helps = _helps(job, seen, told_s, fastest, now_s, quotas)
-    chance = soonest.chance(seen) if soonest and earliest is not None else None
+    chance = told.chance(seen) if told else None
     if chance is not None and chance >= LEAST_CHANCE:
         helps.append(f"Submit it without a promise: it would be on time with a chance of {chance_words(chance)}.")
     return Admission(
@@ -257,7 +179,7 @@ def _helps(
         helps.append(f"Set a deadline {later_words(told_s - now_s)} from now, or later.")
     if len(job.options) == 1:
         helps.append("Leave the kind and number of devices open, if others are faster.")
-    left_s = _deadline(job) - now_s
+    left_s = deadline_of(job) - now_s
     if fastest.whole_s > left_s > fastest.data_s:
         share = math.floor(100 * (left_s - fastest.data_s) / (fastest.whole_s - fastest.data_s))
         if share:

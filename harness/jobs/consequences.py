@@ -5,18 +5,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
-from harness.jobs.control.pool_rows import reserved_again
+from harness.jobs.control.pool_rows import reservation_followed
 from harness.jobs.control.views import Facts, facts_read, quotas_view
 from harness.jobs.drain import Affected, Outlook, affected
 from harness.jobs.models import Job
 from harness.jobs.queue_order import Place, places_after, shift_before
 from harness.jobs.queueing import priority_check
+from harness.pool.models import Reservation
 from harness.pool.quotas import quota_check, quota_get
+from harness.pool.reservations import (
+    reservation_cancel,
+    reservation_cancel_check,
+    reservation_check,
+    reservation_create,
+)
 from scheduler.types import JobView, Quota
 
 _log = logging.getLogger(__name__)
@@ -87,31 +94,68 @@ def _told(facts: Facts, changed: Facts) -> tuple[Affected, ...]:
 
 
 def change_consequences(change: Callable[[], Any]) -> tuple[Affected, ...]:
-    """Carry out a change of quotas, reservations, priorities or the order, and tell what it does; raises what the
-    change raises; nothing is told where the plan cannot be made.
+    """Carry out a change of quotas, priorities or the order, and tell what it does; raises what the change raises;
+    nothing is told where the plan cannot be made.
 
     All else is taken as it was before: what control decides meanwhile is not told as a consequence.
     """
+    return _carried_out(change, lambda facts, _: _ordered_again(facts))[1]
+
+
+def reservation_create_told(
+    *,
+    user: User,
+    node: str,
+    device: str = "",
+    starts_at: datetime | None = None,
+    ends_at: datetime,
+    purpose: str,
+    project: Project | None = None,
+) -> tuple[Reservation, tuple[Affected, ...]]:
+    """`reservation_create`, and what it does, likewise."""
+    wanted: dict[str, Any] = {"user": user, "node": node, "device": device, "starts_at": starts_at}
+    wanted |= {"ends_at": ends_at, "purpose": purpose}
+    reservation_check(**wanted)  # what is refused costs no plan
+    return _carried_out(lambda: reservation_create(**wanted, project=project), _reserved_again)
+
+
+def reservation_cancel_told(*, user: User, reservation_id: str) -> tuple[Affected, ...]:
+    """`reservation_cancel`, and what it does, likewise."""
+    reservation_cancel_check(user=user, reservation_id=reservation_id)
+    return _carried_out(lambda: reservation_cancel(user=user, reservation_id=reservation_id), _reserved_again)[1]
+
+
+def _carried_out(
+    change: Callable[[], Found], again: Callable[[Facts, Found], Facts]
+) -> tuple[Found, tuple[Affected, ...]]:
+    """(what the change returns, what it does); `again`: the facts of before with what the change did."""
     before = _or_nothing(_Before)
-    change()
-    return (_or_nothing(before.told) if before else None) or ()
+    done = change()
+    return done, (_or_nothing(lambda: before.told(again(before.facts, done))) if before else None) or ()
+
+
+def _ordered_again(facts: Facts) -> Facts:
+    """With the order and the quotas of now."""
+    fresh = Job.objects.only("priority", "rank").in_bulk(facts.jobs)
+    places = {pk: Place(priority=job.priority, rank=job.rank) for pk, job in fresh.items()}
+    return replace(facts, views=_placed(facts, places), quotas=quotas_view())
+
+
+def _reserved_again(facts: Facts, reservation: Reservation) -> Facts:
+    """With what this reservation keeps, or keeps no more."""
+    return replace(facts, pool=reservation_followed(facts.pool, reservation, facts.now_s))
 
 
 class _Before:
     """What is planned as it was before a change."""
 
     def __init__(self) -> None:
-        self._facts = facts_read(with_delayed=True)
-        self._outlook = Outlook.of(self._facts)
+        self.facts = facts_read(with_delayed=True)
+        self._outlook = Outlook.of(self.facts)
 
-    def told(self) -> tuple[Affected, ...]:
-        """What is planned otherwise since then."""
-        facts = self._facts
-        fresh = Job.objects.only("priority", "rank").in_bulk(facts.jobs)
-        places = {pk: Place(priority=job.priority, rank=job.rank) for pk, job in fresh.items()}
-        pool = reserved_again(facts.pool, datetime.fromtimestamp(facts.now_s, UTC))
-        changed = replace(facts, views=_placed(facts, places), pool=pool, quotas=quotas_view())
-        return affected(facts, self._outlook, Outlook.of(changed))
+    def told(self, changed: Facts) -> tuple[Affected, ...]:
+        """What is planned otherwise on these facts."""
+        return affected(self.facts, self._outlook, Outlook.of(changed))
 
 
 def _or_nothing(what: Callable[[], Found]) -> Found | None:

@@ -159,7 +159,8 @@ def _held_back(facts: Facts, view: JobView, before: Outlook, after: Outlook) -> 
     reason, old = after.waits.get(job_id), before.waits.get(job_id)
     stuck = reason is not None and reason.code in NEVER
     was_stuck = old is not None and old.code in NEVER
-    breaks = _breaks(view, was, will)
+    job = facts.jobs[job_id]
+    breaks = _late(job, will) and was is not None and not _late(job, was)
     later = breaks or (was is not None and will is not None and will[1] - was[1] > LATER_S)
     # It would wait behind jobs of which nobody knows when they end.
     lost = reason is not None and will is None and (was is not None or job_id in before.starting)
@@ -167,7 +168,6 @@ def _held_back(facts: Facts, view: JobView, before: Outlook, after: Outlook) -> 
     narrower = "" if paused else _narrower_words(view, before, after)
     if not later and not lost and not paused and not (stuck and not was_stuck) and not (narrower and will is None):
         return None
-    job = facts.jobs[job_id]
     finish_before, finish = _finishes(job, was, will if not stuck else None)
     changed = PAUSED if paused else narrower and narrower + (NO_WIDER if finish else "")
     return Affected(
@@ -175,15 +175,13 @@ def _held_back(facts: Facts, view: JobView, before: Outlook, after: Outlook) -> 
         finish_before=finish_before,
         finish_after=finish,
         why=changed or (reason.text if reason and finish is None else ""),
-        breaks_promise=breaks or (job.promised_at is not None and (finish is None or finish > job.promised_at)),
+        breaks_promise=job.promised_at is not None and (finish is None or _late(job, will)),
     )
 
 
-def _breaks(view: JobView, was: tuple[float, float] | None, will: tuple[float, float] | None) -> bool:
-    """Whether a promise that would be kept breaks, be it by a moment."""
-    if not view.promised or view.deadline_s is None or was is None or will is None:
-        return False
-    return was[1] <= view.deadline_s < will[1]
+def _late(job: Job, times: tuple[float, float] | None) -> bool:
+    """Whether a promise breaks by these times, be it by a moment."""
+    return times is not None and job.promised_at is not None and times[1] > job.promised_at.timestamp()
 
 
 def _narrower_words(view: JobView, before: Outlook, after: Outlook) -> str:
@@ -216,7 +214,15 @@ def _finishes(
     before, after, told = _time(was), _time(will), job.expected_finish_at
     if told is None or before is None:
         return before, after
-    return told, after and told + (after - before)
+    moved = after and told + (after - before)
+    beside_promise = [
+        (moment > job.promised_at, times)
+        for moment, times in ((told, was), (moved, will))
+        if moment and job.promised_at
+    ]
+    if any(is_later != _late(job, times) for is_later, times in beside_promise):
+        return before, after  # else it would contradict what is said of the promise
+    return told, moved
 
 
 def _time(told: tuple[float, float] | None) -> datetime | None:

@@ -90,7 +90,7 @@ def shift_before(job: Job, to: str) -> Job | None:
 def job_reorder(*, user: User, job: Job, before: Job | None) -> Job:
     """Put a waiting job just before another in the queue, or behind all that it can be moved among.
 
-    It takes the other's priority where its own would have it elsewhere; jobs that come later still go behind all of it.
+    It takes the nearest priority that puts it there; jobs that come later still go behind all of it.
     Raises `Forbidden`, `Conflict`.
     """
     require_admin(user)
@@ -119,21 +119,29 @@ def places_after(job: Job, before: Job | None) -> dict[str, Place]:
     if before is not None and ahead is None:
         raise _out_of_reach(job, before, waiting, policy)
     moved = next(peer for peer in peers if peer.pk == job.pk)
-    priority = _priority_there(moved, ahead, peers)
-    level = [peer for peer in peers if peer.priority == priority and peer.pk != job.pk]
+    others = [peer for peer in peers if peer.pk != job.pk]
+    # Of who has waited for more than a day the priority does not count.
+    is_overdue = group not in (PROMISED, DEADLINE) and _is_overdue(moved, timezone.now())
+    priority = moved.priority if is_overdue else _priority_there(moved, ahead, others)
+    level = [peer for peer in others if is_overdue or peer.priority == priority]
     level.insert(level.index(ahead) if ahead in level else len(level), moved)
     ranks = _ranks(level, group, policy)
-    return {row.pk: Place(priority=priority, rank=rank) for row, rank in zip(level, ranks, strict=True)}
+    return {
+        row.pk: Place(priority=priority if row is moved else row.priority, rank=rank)
+        for row, rank in zip(level, ranks, strict=True)
+    }
 
 
-def _priority_there(moved: Job, ahead: Job | None, peers: Sequence[Job]) -> int:
+def _priority_there(moved: Job, ahead: Job | None, others: Sequence[Job]) -> int:
     """Of who is put just before `ahead` (None: behind all): the nearest to its own that puts it there. Who moves down
-    among those of its priority keeps that, though one of a lower priority comes next."""
-    others = [peer for peer in peers if peer.pk != moved.pk]
-    at = others.index(ahead) if ahead is not None else len(others)
-    least = ahead.priority if ahead is not None else min(peer.priority for peer in peers)
-    most = others[at - 1].priority if at else least
-    return max(least, min(moved.priority, most))
+    among those of its priority keeps that, though one of a lower priority comes next.
+
+    The order that is shown is not always one by priority: who came since it was decided on stands at its end.
+    """
+    if ahead is None:
+        return min(peer.priority for peer in (moved, *others))
+    most = min((other.priority for other in others[: others.index(ahead)]), default=moved.priority)
+    return max(ahead.priority, min(moved.priority, most))
 
 
 def _waiting() -> list[Job]:
@@ -165,7 +173,7 @@ def _grouped(waiting: Iterable[Job], policy: str) -> list[tuple[Job, Hashable]]:
 
 
 def _group(job: Job, policy: str, now: datetime, there: Set[DeviceKey]) -> Hashable:
-    overdue = (now - _time(job)[0]).total_seconds() >= PATIENCE_S
+    overdue = _is_overdue(job, now)
     if job.promised_at is not None:  # it goes first once that has passed, too
         return PROMISED
     if policy == Policy.FAIR_SHARE:
@@ -173,6 +181,10 @@ def _group(job: Job, policy: str, now: datetime, there: Set[DeviceKey]) -> Hasha
     if policy == Policy.DEADLINE_ENERGY and deadline_can_be_kept(job, now, there):
         return DEADLINE
     return (overdue, "")
+
+
+def _is_overdue(job: Job, now: datetime) -> bool:
+    return (now - _time(job)[0]).total_seconds() >= PATIENCE_S
 
 
 def devices_there() -> frozenset[DeviceKey]:

@@ -4,7 +4,7 @@ A GPU that its driver does not answer for (a hiccup of NVML, a fall off the bus)
 kept, with the slowness that an admin declared and what is reserved; nothing new starts on it, and a run that holds it
 goes on until it ends by itself. It is known again by its UUID, whatever its number is then. A GPU that stays away for
 `KEPT_FOR` is forgotten. CPU cores are a number that the node was given: those beyond it go at once, or once nobody
-holds them and what is reserved of them is over.
+holds them and what people reserved of them is over.
 """
 
 from __future__ import annotations
@@ -99,19 +99,24 @@ def _is_there(
 
 
 def _cores_drop(devices: Collection[Device], now: datetime) -> bool:
-    """CPU cores that the node has no more; those that are held or reserved go when that is over: a reservation must not
-    go with a number that may be a mistake."""
+    """CPU cores that the node has no more; those that are held, or that a person has reserved, go when that is over: a
+    reservation must not go with a number that may be a mistake. A calibration renews its own for as long as it waits
+    for a core."""
     cores = [device.pk for device in devices if device.kind == DeviceKind.CPU]
-    return bool(cores) and bool(_unwanted(now).filter(pk__in=cores).delete()[0])
+    return bool(cores) and bool(_unwanted(_kept(now).filter(open_ended=False)).filter(pk__in=cores).delete()[0])
 
 
-def _unwanted(now: datetime) -> QuerySet[Device]:
-    """Those that nobody holds, and that nobody has reserved."""
-    kept = Reservation.objects.filter(device=OuterRef("pk"), cancelled_at=None, ends_at__gt=now)
+def _kept(now: datetime) -> QuerySet[Reservation]:
+    """What is reserved of a device."""
+    return Reservation.objects.filter(device=OuterRef("pk"), cancelled_at=None, ends_at__gt=now)
+
+
+def _unwanted(kept: QuerySet[Reservation]) -> QuerySet[Device]:
+    """Those that nobody holds, and that none of these keeps."""
     return Device.objects.filter(~Exists(kept), allocation__isnull=True)
 
 
 def devices_forget() -> int:
     """Delete devices that have been away for too long, that nobody holds, and that nobody has reserved."""
     now = timezone.now()
-    return _unwanted(now).filter(away_since__lt=now - KEPT_FOR).delete()[0]
+    return _unwanted(_kept(now)).filter(away_since__lt=now - KEPT_FOR).delete()[0]

@@ -43,10 +43,7 @@ def reservation_create(
     `Conflict` (it overlaps another).
     """
     require_admin(user)
-    if not purpose.strip() or len(purpose) > 200:
-        raise Invalid(
-            "A reservation needs a purpose of at most 200 characters.", field="purpose", hint="Say what it is for."
-        )
+    _purpose_check(purpose)
     target = reservation_target(node, device)
     with transaction.atomic():
         made = reservation_hold(
@@ -62,6 +59,23 @@ def reservation_create(
             id=made.pk, starts_at=made.starts_at.isoformat(), ends_at=made.ends_at.isoformat(), purpose=made.purpose,
         )  # fmt: skip
     return made
+
+
+def reservation_check(
+    *, user: User, node: str, device: str = "", starts_at: datetime | None = None, ends_at: datetime, purpose: str
+) -> None:
+    """Pass where `reservation_create` could keep it now. Raises what that raises."""
+    require_admin(user)
+    _purpose_check(purpose)
+    target = reservation_target(node, device)
+    reservation_free_check(target, *reservation_span(starts_at, ends_at))
+
+
+def _purpose_check(purpose: str) -> None:
+    if not purpose.strip() or len(purpose) > 200:
+        raise Invalid(
+            "A reservation needs a purpose of at most 200 characters.", field="purpose", hint="Say what it is for."
+        )
 
 
 def reservation_target(node: str, device: str = "") -> Node | Device:
@@ -135,25 +149,37 @@ def reservations_expect(reservation_ids: Collection[str], planned_until: datetim
 
 
 def reservation_cancel(*, user: User, reservation_id: str) -> Reservation:
-    """Give the devices back now. Raises `Forbidden`, `NotFound`, `Conflict` (it is over, or would be made anew)."""
-    require_admin(user)
-    reservation = Reservation.objects.filter(pk=reservation_id).first()
-    if reservation is None:
-        raise NotFound("There is no such reservation.", hint="It may be over; see the list of reservations.")
-    if reservation.open_ended and reservation.cancelled_at is None and reservation.ends_at > timezone.now():
-        raise Conflict(
-            f"{reservation.purpose} would reserve its devices again at once, and a job would disturb what it measures.",
-            code="is_renewed",
-            hint="Stop the calibration instead: Pool, Calibration, or dlh pool calibration stop.",
-        )
+    """Give the devices back now. Raises as `reservation_cancel_check`."""
+    reservation = reservation_cancel_check(user=user, reservation_id=reservation_id)
     with transaction.atomic():
         if not reservation_release(reservation):
-            raise Conflict("This reservation is over.", hint="See the pool page for those that hold.")
+            raise _over()
         audit_write(
             user, "reservation_cancel", _target_words(reservation), project=reservation.project, id=reservation.pk
         )
     reservation.refresh_from_db()
     return reservation
+
+
+def reservation_cancel_check(*, user: User, reservation_id: str) -> Reservation:
+    """One that can be cancelled now. Raises `Forbidden`, `NotFound`, `Conflict` (it is over, or would be made anew)."""
+    require_admin(user)
+    reservation = Reservation.objects.filter(pk=reservation_id).first()
+    if reservation is None:
+        raise NotFound("There is no such reservation.", hint="It may be over; see the list of reservations.")
+    if reservation.cancelled_at is not None or reservation.ends_at <= timezone.now():
+        raise _over()
+    if reservation.open_ended:
+        raise Conflict(
+            f"{reservation.purpose} would reserve its devices again at once, and a job would disturb what it measures.",
+            code="is_renewed",
+            hint="Stop the calibration instead: Pool, Calibration, or dlh pool calibration stop.",
+        )
+    return reservation
+
+
+def _over() -> Conflict:
+    return Conflict("This reservation is over.", hint="See the pool page for those that hold.")
 
 
 def reservation_release(reservation: Reservation) -> bool:

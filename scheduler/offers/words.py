@@ -17,6 +17,10 @@ NO_PROMISE = (
     "No finish can be promised now: a job that has waited for more than a day goes first, "
     "or nobody can tell when the devices come free."
 )
+NO_LATER = (
+    "This deadline cannot be kept, and no later one was found that can be: jobs are served by their deadlines, and "
+    "with a later one it would stand behind more of them."
+)
 NOT_OF_BORROWED = (
     "No finish can be promised: it takes more devices than the project's quota. More are lent while no other project "
     "wants them, and are taken back when one does."

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.admit import admit, promisable
-from scheduler.offers.words import LARGER_QUOTA, NOT_OF_BORROWED
+from scheduler.offers.words import LARGER_QUOTA, NO_LATER, NOT_OF_BORROWED
 from scheduler.place import place
 from scheduler.policies import names
+from scheduler.policies.edf import Edf
 from scheduler.simulate.pool import SimPool
 from scheduler.types import JobView, Option, PoolView, Quota
 from worker.words import duration_words
@@ -296,3 +297,40 @@ def test_whatever_one_of_many_ways_would_be_promised_the_job_is_promised(options
 def test_only_the_policy_that_promises_is_asked_of_many_ways():
     assert promisable(job("a"), [], POOL, 0.0, policy="fifo") is None
     assert promisable(job("a", widths=(16,)), [], POOL, 0.0) == {}
+
+
+ONE = SimPool.parse("1x1", spans_nodes=False).view
+
+
+def behind_more(run_s):
+    """A job that is late by a little on one device, and others that each go before it at the next later deadline."""
+    others = [job("runs", run_s=200.0, widths=(1,), deadline_s=300.0)]
+    others += [job(f"o{n}", run_s=run_s, widths=(1,), deadline_s=1_720.0 + n * run_s) for n in range(12)]
+    return job("a", run_s=1_000.0, slowdown=1.5, widths=(1,), deadline_s=1_600.0), others
+
+
+def test_where_no_later_deadline_is_found_that_is_kept_it_says_so_and_tells_the_chance_without_a_promise():
+    asked, others = behind_more(500.0)
+    found = admit(asked, others, ONE, 0.0, policy="edf")
+    assert not found.accepted and found.earliest_finish_s is None and found.text == NO_LATER
+    assert found.chance is not None and found.chance > 0.5
+    assert any(text.startswith("Submit it without a promise") for text in found.changes_that_would_help)
+
+
+@pytest.mark.parametrize(("others", "plans"), [(0, 2), (1, 3), (4, 6), (12, 6)])
+def test_a_refusal_by_deadlines_costs_one_plan_more_for_each_deadline_that_would_move_its_place(others, plans):
+    made = []
+
+    class Counted(Edf):
+        def plan(self, *args):
+            made.append(args)
+            return super().plan(*args)
+
+    asked, more = behind_more(500.0)
+    more = more[: 1 + others]
+    found = admit(asked, more, ONE, 0.0, policy=Counted())
+    assert not found.accepted and len(made) == plans
+    if found.earliest_told_s is not None:
+        assert admit(
+            replace(asked, deadline_s=found.earliest_told_s), more[: 1 + others], ONE, 0.0, policy="edf"
+        ).accepted

@@ -28,7 +28,13 @@ from harness.api.schemas.queue import (
 )
 from harness.errors import Invalid
 from harness.jobs import drain
-from harness.jobs.consequences import change_consequences, quota_consequences, quota_end_consequences
+from harness.jobs.consequences import (
+    change_consequences,
+    quota_consequences,
+    quota_end_consequences,
+    reservation_cancel_told,
+    reservation_create_told,
+)
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.pool import quotas, reservations
@@ -65,10 +71,9 @@ def reservation_create(request: HttpRequest, body: ReservationIn) -> Status[Any]
     user = person(request)
     project = _reserved_for(user, body)
     wanted = {"user": user, "project": project, **body.model_dump(exclude={"project"})}
-    made: list[Reservation] = []
-    done = change_done(lambda: made.append(reservations.reservation_create(**wanted)))
-    kept = _reservation_out(made[0], {project.pk} if project else set())
-    return Status(201, ReservationDone(**kept.model_dump(), delayed=done.delayed))
+    made, found = reservation_create_told(**wanted)
+    kept = _reservation_out(made, {project.pk} if project else set())
+    return Status(201, ReservationDone(**kept.model_dump(), delayed=list(map(delayed_out, found))))
 
 
 def _reserved_for(user: User, body: ReservationIn) -> Project | None:
@@ -94,8 +99,8 @@ def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, 
 def reservation_cancel(request: HttpRequest, reservation_id: str) -> ChangeDone:
     """Give the devices back now, and say who waits longer for it: those whom they were kept for. For admins."""
     user = person(request)
-    require_admin(user)
-    return change_done(lambda: reservations.reservation_cancel(user=user, reservation_id=reservation_id))
+    found = reservation_cancel_told(user=user, reservation_id=reservation_id)
+    return ChangeDone(delayed=list(map(delayed_out, found)))
 
 
 @router.get("/quotas", response=Items[QuotaOut], summary="Quotas")

@@ -54,18 +54,28 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     return view.levelled(needed) if view.spans_nodes else view
 
 
-def reserved_again(pool: PoolView, seen_at: datetime) -> PoolView:
-    """The pool of that moment, with what is reserved by now: what has begun since then is as if it had begun before."""
-    of_node, of_device = _reserved(seen_at)
-    seen_s, now_s = seen_at.timestamp(), timezone.now().timestamp()
-    ids = dict(Node.objects.values_list("name", "pk"))
+def reservation_followed(pool: PoolView, row: Reservation, seen_s: float) -> PoolView:
+    """The pool of that moment with what has been done to a reservation since then: it was made, or cancelled. One that
+    has begun meanwhile is as if it had begun before."""
+    now = timezone.now()
+    kept = _kept(row, now)
+    begun = replace(kept, start_s=seen_s) if seen_s < kept.start_s <= now.timestamp() else kept
 
-    def again(node: NodeView, device: DeviceView) -> DeviceView:
-        kept = (*of_node[ids.get(node.name, "")], *of_device[device.device_id])
-        begun = (replace(keep, start_s=seen_s) if seen_s < keep.start_s <= now_s else keep for keep in kept)
-        return replace(device, reserved=(*begun, *(keep for keep in device.reserved if keep in _AWAY)))
+    def followed(device: DeviceView) -> DeviceView:
+        reserved = [*device.reserved]
+        if row.cancelled_at is None:
+            reserved.append(begun)
+        elif kept in reserved:
+            reserved.remove(kept)
+        return replace(device, reserved=tuple(reserved))
 
-    nodes = (replace(node, devices=tuple(again(node, device) for device in node.devices)) for node in pool.nodes)
+    def is_meant(node: NodeView, device: DeviceView) -> bool:
+        return device.device_id == row.device_id or (row.node is not None and row.node.name == node.name)
+
+    nodes = []
+    for node in pool.nodes:
+        devices = (followed(device) if is_meant(node, device) else device for device in node.devices)
+        nodes.append(replace(node, devices=tuple(devices)))
     return replace(pool, nodes=tuple(nodes))
 
 
@@ -122,16 +132,20 @@ def _reserved(now: datetime) -> tuple[Mapping[str, list[Reserved]], Mapping[str,
     of_node: dict[str, list[Reserved]] = defaultdict(list)
     of_device: dict[str, list[Reserved]] = defaultdict(list)
     for row in Reservation.objects.filter(cancelled_at=None, ends_at__gt=now):
-        kept = Reserved(
-            start_s=row.starts_at.timestamp(),
-            # The expected end of what is open-ended moves, while a promise must not.
-            end_s=math.inf if row.open_ended else row.plan_end.timestamp(),
-            told_s=row.back_at(now).timestamp() if row.open_ended else math.inf,
-            project=row.project_id or "",
-            purpose=row.purpose,
-        )
+        kept = _kept(row, now)
         if row.node_id:
             of_node[row.node_id].append(kept)
         elif row.device_id:
             of_device[row.device_id].append(kept)
     return of_node, of_device
+
+
+def _kept(row: Reservation, now: datetime) -> Reserved:
+    return Reserved(
+        start_s=row.starts_at.timestamp(),
+        # The expected end of what is open-ended moves, while a promise must not.
+        end_s=math.inf if row.open_ended else row.plan_end.timestamp(),
+        told_s=row.back_at(now).timestamp() if row.open_ended else math.inf,
+        project=row.project_id or "",
+        purpose=row.purpose,
+    )

@@ -22,6 +22,8 @@ from harness.jobs.consequences import (
     change_consequences,
     quota_consequences,
     quota_end_consequences,
+    reservation_cancel_told,
+    reservation_create_told,
 )
 from harness.jobs.drain import Affected, drain_consequences
 from harness.jobs.models import Job
@@ -35,7 +37,7 @@ from harness.pages.queue_wish import QueueWish, queue_wish
 from harness.pages.web import asks_part, change, form_page, page, page_number, person, show, with_query
 from harness.pool.models import DeviceKind, Node, NodeState
 from harness.pool.quotas import quota_remove, quota_set
-from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
+from harness.pool.reservations import reservation_list
 from harness.pool.services import pool_setting_get
 
 PAGE_SIZE = 25
@@ -91,13 +93,15 @@ def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
             return _queue(request, wish, wish.look())
     except HarnessError as error:
         return change(request, partial(_fail, error), done="", to=back)
-    return _change_told(request, wish.act, done=wish.done, to=back)
+    return _change_told(request, partial(change_consequences, wish.act), done=wish.done, to=back)
 
 
-def _change_told(request: HttpRequest, action: Callable[[], Any], *, done: str, to: str) -> HttpResponseBase:
-    """Like `change`; beside it stands which jobs wait longer for it, broken promises first."""
+def _change_told(
+    request: HttpRequest, action: Callable[[], Iterable[Affected]], *, done: str, to: str
+) -> HttpResponseBase:
+    """Like `change`, of what tells its consequences; beside it stands which jobs wait longer, broken promises first."""
     found: list[Affected] = []
-    answer = change(request, lambda: found.extend(change_consequences(action)), done=done, to=to)
+    answer = change(request, lambda: found.extend(action()), done=done, to=to)
     _held_back_tell(request, found)
     return answer
 
@@ -150,7 +154,7 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
         if look:
             return _reservations(request, form, reservation_consequences(user=user, **wanted))
         wanted |= {"user": user, "purpose": form.cleaned_data["purpose"]}
-        found = change_consequences(partial(reservation_create, **wanted))
+        _, found = reservation_create_told(**wanted)
     except (Invalid, Conflict, NotFound) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return _reservations(request, form, None, status=422)
@@ -205,7 +209,7 @@ def reservation_end(request: HttpRequest, reservation_id: str) -> HttpResponseBa
     user = person(request)
     require_admin(user)
     done, to = "Cancelled: its devices accept jobs again.", with_query(request, reverse("reservations"))
-    cancel = partial(reservation_cancel, user=user, reservation_id=reservation_id)
+    cancel = partial(reservation_cancel_told, user=user, reservation_id=reservation_id)
     return _change_told(request, cancel, done=done, to=to)
 
 
@@ -247,7 +251,7 @@ def quota_save(request: HttpRequest) -> HttpResponseBase:
         saved = quota_set(**wanted)
         messages.success(request, _LENDS if saved.may_borrow else _LENDS_NOT)
 
-    return _change_told(request, save, done="", to=reverse("quotas"))
+    return _change_told(request, partial(change_consequences, save), done="", to=reverse("quotas"))
 
 
 _LENDS = (
@@ -272,7 +276,7 @@ def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponse
         return _quotas(request, QuotaForm(), delayed, looked)
     done, to = f"{project.name} no longer has a limit of this kind.", reverse("quotas")
     remove = partial(quota_remove, user=user, project=project, device_kind=device_kind)
-    return _change_told(request, remove, done=done, to=to)
+    return _change_told(request, partial(change_consequences, remove), done=done, to=to)
 
 
 @page("GET", "HEAD")

@@ -6,6 +6,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,6 +150,68 @@ def test_who_moves_down_among_its_priority_keeps_it_though_a_lower_one_comes_nex
     job_reorder(user=people.admin, job=a, before=b)
     a.refresh_from_db()
     assert names(people.admin) == ["a", "b", "c"] and a.priority == 5
+
+
+def shown(jobs, places):
+    """Where the queue shows jobs, and their priorities, by name: an order that new jobs and priorities do not fit."""
+    for job in jobs:
+        place, priority = places[job.name]
+        Job.objects.filter(pk=job.pk).update(queue_position=place, priority=priority)
+        job.refresh_from_db()
+
+
+def served(user):
+    """Names in the order that control decides on next."""
+    Job.objects.update(queue_position=None)
+    return names(user)
+
+
+@pytest.mark.django_db
+def test_the_end_is_behind_all_though_who_is_shown_last_has_a_higher_priority(job_make, people):
+    policy_set("fifo")
+    a, b, c = three(job_make)
+    shown([a, b, c], {"a": (1, 0), "b": (2, -5), "c": (None, 0)})
+    job_shift(user=people.admin, job=a, to="last")
+    assert served(people.admin) == ["c", "b", "a"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("policy", ["fifo", "edf", "fair_share", "deadline_energy"])
+def test_of_those_that_waited_for_long_whoever_is_moved_last_is_served_last_and_keeps_its_priority(
+    job_make, people, node_make, policy
+):
+    """Their priority does not count."""
+    policy_set(policy)
+    node_make(cpus=1)
+    queue(estimated(job_make(name="held")))
+    tick()
+    a, b, c = [queue(estimated(job_make(name=name))) for name in "abc"]
+    Job.objects.filter(state="queued").update(queued_at=F("created_at") - timedelta(days=3))
+    shown([a, b, c], {"a": (1, 0), "b": (2, -3), "c": (3, 5)})
+    tick()
+    assert names(people.admin) == ["a", "b", "c"]
+    job_shift(user=people.admin, job=a, to="last")
+    tick()
+    a.refresh_from_db()
+    assert names(people.admin) == ["b", "c", "a"] and a.priority == 0
+
+
+@pytest.mark.django_db
+def test_who_is_put_where_it_is_keeps_its_priority(job_make, people):
+    a, b, _ = three(job_make)
+    shown([a, b], {"a": (None, 5), "b": (None, 0)})
+    job_reorder(user=people.admin, job=a, before=b)
+    a.refresh_from_db()
+    assert served(people.admin)[:2] == ["a", "b"] and a.priority == 5
+
+
+@pytest.mark.django_db
+def test_who_has_the_highest_priority_keeps_it_though_it_is_moved_first_before_it_is_shown_so(job_make, people):
+    a, b, c = three(job_make)
+    shown([a, b, c], {"a": (1, 0), "b": (2, 0), "c": (3, 50)})
+    job_shift(user=people.admin, job=c, to="first")
+    c.refresh_from_db()
+    assert served(people.admin) == ["c", "a", "b"] and c.priority == 50
 
 
 @pytest.mark.django_db

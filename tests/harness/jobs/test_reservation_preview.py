@@ -9,14 +9,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from harness.errors import Forbidden, Invalid, NotFound
-from harness.jobs.consequences import change_consequences
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.jobs.consequences import change_consequences, reservation_cancel_told, reservation_create_told
 from harness.jobs.control.tick import tick
+from harness.jobs.drain import Outlook
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
+from harness.jobs.queueing import job_priority_set
 from harness.jobs.reservation_preview import reservation_consequences
-from harness.pool.models import Reservation
-from harness.pool.reservations import reservation_cancel, reservation_create
+from harness.pool.models import Node, Reservation
+from harness.pool.reservations import reservation_create, reservation_hold
 from scheduler.types import Option
 from tests.harness.jobs.helpers import queue
 
@@ -113,7 +115,7 @@ def test_whose_promise_breaks_is_told_when_the_devices_are_reserved(waiting, peo
     until = timezone.now() + timedelta(hours=5)
     wanted = {"user": people.admin, "node": "node-1", "ends_at": until}
     (before,) = reservation_consequences(**wanted)
-    (after,) = change_consequences(lambda: reservation_create(**wanted, purpose="a course"))
+    _, (after,) = reservation_create_told(**wanted, purpose="a course")
     assert (after.job, after.breaks_promise) == (waiting, True) == (before.job, before.breaks_promise)
     assert after.finish_after == pytest.approx(before.finish_after, abs=timedelta(minutes=1))
     assert Reservation.objects.count() == 1
@@ -123,7 +125,7 @@ def test_a_reservation_for_its_project_is_told_as_what_holds_from_now_on(rivals,
     keep = {"user": people.admin, "node": "node-1", "ends_at": timezone.now() + timedelta(hours=5)}
     keep |= {"project": people.project}
     looked = {row.job: (row.gains, row.why) for row in reservation_consequences(**keep)}
-    found = change_consequences(lambda: reservation_create(**keep, purpose="a course"))
+    _, found = reservation_create_told(**keep, purpose="a course")
     assert {row.job: (row.gains, row.why.replace(" (a course)", "")) for row in found} == looked
 
 
@@ -133,9 +135,63 @@ def test_who_loses_devices_that_were_kept_for_its_project_is_told_when_they_are_
         user=people.admin, node="node-1", ends_at=timezone.now() + timedelta(hours=5), purpose="a course",
         project=people.project,
     )  # fmt: skip
-    found = change_consequences(lambda: reservation_cancel(user=people.admin, reservation_id=kept.pk))
+    found = reservation_cancel_told(user=people.admin, reservation_id=kept.pk)
     gains = {row.job: row.gains for row in found}
     assert (gains[theirs], gains[ours], gains[also]) == (True, False, False)
+
+
+def test_what_control_reserves_meanwhile_is_no_consequence_of_a_change(waiting, people, monkeypatch):
+    until = timezone.now() + timedelta(hours=5)
+    node = Node.objects.get()
+
+    def measured_and_raised():
+        reservation_hold(target=node, ends_at=until, purpose="Measuring")
+        return job_priority_set(user=people.admin, job=waiting, priority=9)
+
+    assert change_consequences(measured_and_raised) == ()
+    kept = Reservation.objects.get()
+    Reservation.objects.update(cancelled_at=timezone.now())
+    later = {"starts_at": until + timedelta(hours=1), "ends_at": until + timedelta(hours=2)}
+
+    def measured_and_reserved(**wanted):
+        Reservation.objects.filter(pk=kept.pk).update(cancelled_at=None)
+        return reservation_create(**wanted)
+
+    monkeypatch.setattr("harness.jobs.consequences.reservation_create", measured_and_reserved)
+    made, found = reservation_create_told(user=people.admin, node="node-1", purpose="a course", **later)
+    assert found == () and made.purpose == "a course"
+
+
+def test_one_of_two_reservations_is_given_back_alone(waiting, people):
+    now = timezone.now()
+    keep = {"user": people.admin, "node": "node-1", "purpose": "a course"}
+    first = reservation_create(**keep, ends_at=now + timedelta(hours=5))
+    reservation_create(**keep, starts_at=now + timedelta(hours=5), ends_at=now + timedelta(hours=9))
+    (row,) = reservation_cancel_told(user=people.admin, reservation_id=first.pk)
+    assert row.job == waiting and row.gains and row.finish_after < now + timedelta(hours=5)
+
+
+def test_what_is_refused_costs_no_plan(waiting, people, monkeypatch):
+    now, planned = timezone.now(), []
+    kept = reservation_create(user=people.admin, node="node-1", ends_at=now + timedelta(hours=5), purpose="a course")
+    plan = Outlook.of
+    monkeypatch.setattr(Outlook, "of", lambda facts: planned.append(facts) or plan(facts))
+    wanted = {"user": people.admin, "node": "node-1", "ends_at": now + timedelta(hours=1), "purpose": "another"}
+    for error, wrong in (
+        (Forbidden, {"user": people.owner}),
+        (Invalid, {"purpose": " "}),
+        (NotFound, {"device": "cpu:7"}),
+        (Invalid, {"ends_at": now - timedelta(hours=1)}),
+        (Conflict, {}),
+    ):
+        with pytest.raises(error):
+            reservation_create_told(**(wanted | wrong))
+    with pytest.raises(NotFound):
+        reservation_cancel_told(user=people.admin, reservation_id="nothing")
+    Reservation.objects.update(cancelled_at=now)
+    with pytest.raises(Conflict, match="is over"):
+        reservation_cancel_told(user=people.admin, reservation_id=kept.pk)
+    assert not planned
 
 
 def test_page_and_api_tell_who_waits_longer_for_what_was_reserved(waiting, people):
@@ -162,3 +218,37 @@ def test_a_promise_that_breaks_by_seconds_is_told_too(waiting, people):
     (row,) = reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=45))
     assert (row.job, row.breaks_promise) == (waiting, True)
     assert reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=15)) == ()
+
+
+@pytest.mark.parametrize("told_later_s", [-90, 0, 90])
+def test_a_promise_and_the_finish_beside_it_tell_the_same_though_times_are_told_late(waiting, people, told_later_s):
+    """What people are told of a finish moves later than the plan does."""
+    first_end = Job.objects.get(name="first").expected_finish_at
+    at = first_end + timedelta(seconds=1830)
+    told = Job.objects.get(pk=waiting.pk).expected_finish_at + timedelta(seconds=told_later_s)
+    Job.objects.filter(pk=waiting.pk).update(deadline_at=at, promised_at=at, expected_finish_at=told)
+    wanted = {"user": people.admin, "node": "node-1"}
+    (row,) = reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=45))
+    assert row.breaks_promise and row.finish_before <= at < row.finish_after
+    assert row.finish_after == pytest.approx(first_end + timedelta(seconds=1845), abs=timedelta(seconds=15))
+    assert reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=15)) == ()
+    Job.objects.filter(pk=waiting.pk).update(
+        deadline_at=at + timedelta(minutes=3), promised_at=at + timedelta(minutes=3)
+    )
+    (kept,) = reservation_consequences(**wanted, ends_at=first_end + timedelta(seconds=200))
+    assert not kept.breaks_promise and kept.finish_after <= at + timedelta(minutes=3)
+
+
+def test_where_a_promise_breaks_the_page_tells_its_moments_to_the_second(waiting, people):
+    browser = Client()
+    browser.force_login(people.admin)
+    at = Job.objects.get(name="first").expected_finish_at + timedelta(seconds=1830)
+    wanted = {"target": "node-1", "ends_at": f"{at:%Y-%m-%dT%H:%M}", "purpose": "a course"}
+    for is_promised, style in ((False, "near"), (True, "full")):
+        Job.objects.filter(pk=waiting.pk).update(deadline_at=at, promised_at=at if is_promised else None)
+        looked = browser.post(reverse("reservation_new"), wanted | {"look": "1"}).content.decode()
+        row = looked[looked.index("Current finish") :]
+        assert f'data-style="{style}"' in row[: row.index("</table>")]
+    body = browser.post(reverse("reservation_new"), wanted, follow=True).content.decode()
+    told = body[body.index("waits longer for it") : body.index("cannot be kept")]
+    assert told.count('data-style="full"') == 3

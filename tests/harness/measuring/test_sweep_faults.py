@@ -131,6 +131,19 @@ def test_it_waits_for_a_device_that_its_node_does_not_see(
     assert len(measures()) == 1
 
 
+def test_it_goes_on_without_a_core_that_its_node_has_no_more(
+    start: Callable[..., Any], commit: Commit, measures: Measures, node_make: Any
+) -> None:
+    run = start()
+    advance(commit)
+    assert Reservation.objects.filter(open_ended=True, device__index=1).exists()
+    node_make("node-1", cpus=1)
+    advance(commit, 2)
+    run.refresh_from_db()
+    assert not Device.objects.filter(index=1).exists()
+    assert "does not see" not in run.message and len(measures()) == 1
+
+
 def test_what_it_used_is_a_row_of_its_own_that_everybody_sees(
     start: Callable[..., Any], commit: Commit, measures: Measures, people: SimpleNamespace
 ) -> None:
