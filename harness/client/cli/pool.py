@@ -1,4 +1,4 @@
-"""`dlh pool`: show, drain, add, rm, settings ...; other modules add theirs, as `queue` reservations and quotas."""
+"""`dlh pool`: show, drain, add, rm, settings ...; other modules add theirs, as `reserving` reservations and quotas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.client.cli import calibration, history, links, queue, storage, use
+from harness.client.cli import calibration, history, links, reserving, storage, use
+from harness.client.cli.changes import change_send
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_print, size, table_print, when
 from harness.client.client import Client, Json
@@ -72,21 +73,12 @@ def _models_words(devices: list[Json]) -> str:
     return "; ".join(f"{count} x {name}" for name, count in found.items())
 
 
-def _change(context: typer.Context, method: str, path: str, body: Json | None, said: str, as_json: bool) -> None:
-    with open_client(context) as client:
-        answer = client.send(method, path, body)
-    if as_json:
-        json_print(answer)
-    else:
-        console().print(said, markup=False)
-
-
 @app.command("drain")
 def pool_drain(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Let a node's jobs end and give it no new ones; what that means is told before."""
     if not as_json:
-        queue.consequences(context, name)
-    _change(context, "POST", f"/pool/nodes/{segment(name)}/drain", None, f"{name} accepts no new jobs.", as_json)
+        reserving.consequences(context, name)
+    change_send(context, "POST", f"/pool/nodes/{segment(name)}/drain", None, f"{name} accepts no new jobs.", as_json)
 
 
 @app.command("undrain")
@@ -119,7 +111,7 @@ def pool_near(
     """Name a node's rack: runs on several nodes stay within one where they can."""
     near = "" if rack == "none" else rack
     said = f"{name} is in {near}." if near else f"The rack of {name} is not known."
-    _change(context, "PUT", f"/pool/nodes/{segment(name)}/near", {"near": near}, said, as_json)
+    change_send(context, "PUT", f"/pool/nodes/{segment(name)}/near", {"near": near}, said, as_json)
 
 
 @app.command("slow")
@@ -139,7 +131,7 @@ def pool_slow(
     said = f"Runs that start on {device} of {name} from now on run {factor:g} times slower (emulated)."
     if factor == 1.0:
         said = f"{device} of {name} runs at full speed."
-    _change(context, "PUT", path, {"factor": factor}, said, as_json)
+    change_send(context, "PUT", path, {"factor": factor}, said, as_json)
 
 
 @app.command("add")
@@ -245,12 +237,12 @@ def pool_rm(
 ) -> None:
     """Take a node without jobs out of the pool."""
     path = f"/pool/nodes/{segment(name)}{'?force=true' if force else ''}"
-    _change(context, "DELETE", path, None, f"{name} has left the pool.", as_json)
+    change_send(context, "DELETE", path, None, f"{name} has left the pool.", as_json)
 
 
 calibration.commands_add(app)
 links.commands_add(app)
-queue.pool_commands_add(app)
+reserving.commands_add(app)
 use.commands_add(app)
 history.commands_add(app)
 storage.pool_commands_add(app)

@@ -1,0 +1,73 @@
+"""A change of the pool or the queue: sent, or only looked at, and who waits longer for it or finishes sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+import typer
+
+from harness.client.cli.common import open_client
+from harness.client.cli.output import console, json_print, local_words, table_print, when
+from harness.client.client import Json
+
+LookFlag = Annotated[
+    bool, typer.Option("--look", help="Show who would wait longer or could not start; change nothing.")
+]
+
+
+def change_send(
+    context: typer.Context,
+    method: str,
+    path: str,
+    body: Json | None,
+    said: str | Callable[[Json], str],
+    as_json: bool,
+) -> None:
+    """Change something and say so; `said`: of the answer, where the words depend on that."""
+    with open_client(context) as client:
+        answer: Json = client.send(method, path, body)
+    if as_json:
+        json_print(answer)
+        return
+    console().print(said if isinstance(said, str) else said(answer), markup=False)
+    if answer.get("delayed"):
+        delayed_print(answer["delayed"])
+
+
+def change_look(context: typer.Context, path: str, body: Json, as_json: bool) -> None:
+    """What a change would do."""
+    with open_client(context) as client:
+        found: list[Json] = client.send("POST", f"{path}/consequences", body)["items"]
+    json_print(found) if as_json else delayed_print(found)
+
+
+def section(title: str, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: str) -> None:
+    """A table under its title, or what to say instead of an empty one."""
+    found = list(rows)
+    if found:
+        table_print(columns, found, title=title)
+    else:
+        console().print(empty, markup=False)
+
+
+def _new_finish(row: Json) -> str:
+    """When it would finish, and what is said of that."""
+    return ": ".join(filter(None, (when(row["finish_after"]), local_words(row["why"]))))
+
+
+def delayed_print(delayed: list[Json]) -> None:
+    """Who waits longer, and who finishes sooner."""
+    rows = [
+        (row["job_id"], row["name"], when(row["finish_before"]), _new_finish(row),
+         "broken" if row["breaks_promise"] else "")
+        for row in delayed if not row["gains"]
+    ]  # fmt: skip
+    columns = ("Job", "Name", "Current finish", "New finish")
+    section("Waits longer", (*columns, "Promise"), rows, "Nobody waits longer.")
+    sooner = [
+        (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"])
+        for row in delayed if row["gains"]
+    ]  # fmt: skip
+    if sooner:
+        section("Finishes sooner", columns, sooner, "")
