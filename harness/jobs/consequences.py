@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, TypeVar
 
 from harness.accounts.access import require_admin
@@ -19,6 +18,7 @@ from harness.jobs.queueing import priority_check
 from harness.pool.models import Reservation
 from harness.pool.quotas import quota_check, quota_get
 from harness.pool.reservations import (
+    ReservationWish,
     reservation_cancel,
     reservation_cancel_check,
     reservation_check,
@@ -102,21 +102,10 @@ def change_consequences(change: Callable[[], Any]) -> tuple[Affected, ...]:
     return _carried_out(change, lambda facts, _: _ordered_again(facts))[1]
 
 
-def reservation_create_told(
-    *,
-    user: User,
-    node: str,
-    device: str = "",
-    starts_at: datetime | None = None,
-    ends_at: datetime,
-    purpose: str,
-    project: Project | None = None,
-) -> tuple[Reservation, tuple[Affected, ...]]:
+def reservation_create_told(*, user: User, wish: ReservationWish) -> tuple[Reservation, tuple[Affected, ...]]:
     """`reservation_create`, and what it does, likewise."""
-    wanted: dict[str, Any] = {"user": user, "node": node, "device": device, "starts_at": starts_at}
-    wanted |= {"ends_at": ends_at, "purpose": purpose}
-    reservation_check(**wanted)  # what is refused costs no plan
-    return _carried_out(lambda: reservation_create(**wanted, project=project), _reserved_again)
+    reservation_check(user=user, wish=wish)  # what is refused costs no plan
+    return _carried_out(lambda: reservation_create(user=user, wish=wish), _reserved_again)
 
 
 def reservation_cancel_told(*, user: User, reservation_id: str) -> tuple[Affected, ...]:

@@ -5,41 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Set
 from dataclasses import replace
-from datetime import datetime
 from functools import cached_property
 
 from harness.accounts.access import require_admin
-from harness.accounts.models import Project, User
+from harness.accounts.models import User
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.drain import Affected, Outlook, affected
 from harness.pool.models import Device, Node
-from harness.pool.reservations import reservation_free_check, reservation_span, reservation_target
+from harness.pool.reservations import ReservationWish, reservation_place
 from scheduler.place import place
 from scheduler.policies.order import is_overdue
 from scheduler.types import Decision, DeviceView, JobView, NodeView, PoolView, Reserved
 
 
-def reservation_consequences(
-    *,
-    user: User,
-    node: str,
-    device: str = "",
-    starts_at: datetime | None = None,
-    ends_at: datetime,
-    project: Project | None = None,
-) -> tuple[Affected, ...]:
-    """Waiting jobs whose finish it would move, those of `project` included, which may use the devices meanwhile.
+def reservation_consequences(*, user: User, wish: ReservationWish) -> tuple[Affected, ...]:
+    """Waiting jobs whose finish it would move, those of its project included, which may use the devices meanwhile.
 
     Keeps nothing. Raises `Forbidden`, `NotFound`, `Invalid`, and `Conflict` where it could not be reserved.
     """
     require_admin(user)
-    target = reservation_target(node, device)
-    starts_at, ends_at = reservation_span(starts_at, ends_at)
-    reservation_free_check(target, starts_at, ends_at)
+    target, starts_at, ends_at = reservation_place(wish)
     facts = facts_read(with_delayed=True)
-    kept = Reserved(
-        start_s=starts_at.timestamp(), end_s=ends_at.timestamp(), project=project.pk if project else "", purpose=""
-    )
+    whose = wish.project.pk if wish.project else ""
+    kept = Reserved(start_s=starts_at.timestamp(), end_s=ends_at.timestamp(), project=whose, purpose="")
     changed = replace(facts, pool=_kept(facts.pool, target, kept))
     return affected(facts, Outlook.of(facts), Outlook.of(changed))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -27,30 +28,38 @@ PAST_MOST = timedelta(minutes=10)
 _DIGITS_MOST = 7
 
 
-def reservation_create(
-    *,
-    user: User,
-    node: str,
-    device: str = "",
-    starts_at: datetime | None = None,
-    ends_at: datetime,
-    purpose: str,
-    project: Project | None = None,
-) -> Reservation:
-    """Keep a node (by name), or one device of it (such as `cuda:0`), until `ends_at`; from now on without `starts_at`.
+@dataclass(frozen=True, kw_only=True)
+class ReservationWish:
+    """What somebody would like to keep."""
+
+    node: str
+    """By its name."""
+    device: str = ""
+    """One device of it, such as `cuda:0`; empty: all."""
+    starts_at: datetime | None = None
+    """Without one from now on."""
+    ends_at: datetime
+    purpose: str = ""
+    """What is only looked at needs none."""
+    project: Project | None = None
+    """Whose jobs may use it meanwhile."""
+
+
+def reservation_create(*, user: User, wish: ReservationWish) -> Reservation:
+    """Keep what is wished for.
 
     Running jobs are not stopped: it holds for what starts from now on. Raises `Forbidden`, `NotFound`, `Invalid`,
     `Conflict` (it overlaps another).
     """
     require_admin(user)
-    _purpose_check(purpose)
-    target = reservation_target(node, device)
+    _purpose_check(wish.purpose)
+    target, project = _target(wish), wish.project
     with transaction.atomic():
         made = reservation_hold(
             target=target,
-            starts_at=starts_at,
-            ends_at=ends_at,
-            purpose=purpose.strip(),
+            starts_at=wish.starts_at,
+            ends_at=wish.ends_at,
+            purpose=wish.purpose.strip(),
             project=project,
             by=user,
         )
@@ -61,14 +70,19 @@ def reservation_create(
     return made
 
 
-def reservation_check(
-    *, user: User, node: str, device: str = "", starts_at: datetime | None = None, ends_at: datetime, purpose: str
-) -> None:
+def reservation_check(*, user: User, wish: ReservationWish) -> None:
     """Pass where `reservation_create` could keep it now. Raises what that raises."""
     require_admin(user)
-    _purpose_check(purpose)
-    target = reservation_target(node, device)
-    reservation_free_check(target, *reservation_span(starts_at, ends_at))
+    _purpose_check(wish.purpose)
+    reservation_place(wish)
+
+
+def reservation_place(wish: ReservationWish) -> tuple[Node | Device, datetime, datetime]:
+    """(what, start, end) of what could be kept now. Raises `NotFound`, `Invalid`, `Conflict` (it overlaps another)."""
+    target = _target(wish)
+    starts_at, ends_at = reservation_span(wish.starts_at, wish.ends_at)
+    reservation_free_check(target, starts_at, ends_at)
+    return target, starts_at, ends_at
 
 
 def _purpose_check(purpose: str) -> None:
@@ -78,10 +92,10 @@ def _purpose_check(purpose: str) -> None:
         )
 
 
-def reservation_target(node: str, device: str = "") -> Node | Device:
-    """The node of this name, or one device of it (such as `cuda:0`). Raises `NotFound`."""
-    found = node_named(node, field="node")
-    return _device(found, device) if device else found
+def _target(wish: ReservationWish) -> Node | Device:
+    """Raises `NotFound`."""
+    found = node_named(wish.node, field="node")
+    return _device(found, wish.device) if wish.device else found
 
 
 def reservation_span(starts_at: datetime | None, ends_at: datetime) -> tuple[datetime, datetime]:
@@ -116,7 +130,7 @@ def reservation_hold(  # noqa: PLR0913 - keywords only; each is a thing a caller
     open_ended: bool = False,
     planned_until: datetime | None = None,
 ) -> Reservation:
-    """The same without asking who may: for the harness's own measurements; it may lie within what is kept for a
+    """Keep devices without asking who may: for the harness's own measurements; it may lie within what is kept for a
     project already. `open_ended`: it is renewed, nobody knows for how long; `planned_until`: it may be until then, and
     no longer; of an open-ended one it is what people are told. Raises `Invalid`, `NotFound`, `Conflict`."""
     starts_at, ends_at = reservation_span(starts_at, ends_at)

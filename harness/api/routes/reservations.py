@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from harness.accounts.access import require_admin, visible_projects
-from harness.accounts.models import Project, User
+from harness.accounts.models import User
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
 from harness.api.schemas.base import Items
@@ -39,6 +39,7 @@ from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.pool import quotas, reservations
 from harness.pool.models import Quota, Reservation
+from harness.pool.reservations import ReservationWish
 
 router = Router()
 
@@ -69,30 +70,28 @@ def reservation_create(request: HttpRequest, body: ReservationIn) -> Status[Any]
     """Keep a node or a device for a purpose over a time, and say who waits longer for it; running jobs are not stopped.
     For admins."""
     user = person(request)
-    project = _reserved_for(user, body)
-    wanted = {"user": user, "project": project, **body.model_dump(exclude={"project"})}
-    made, found = reservation_create_told(**wanted)
-    kept = _reservation_out(made, {project.pk} if project else set())
+    wish = _wish(user, body)
+    made, found = reservation_create_told(user=user, wish=wish)
+    kept = _reservation_out(made, {wish.project.pk} if wish.project else set())
     return Status(201, ReservationDone(**kept.model_dump(), delayed=list(map(delayed_out, found))))
 
 
-def _reserved_for(user: User, body: ReservationIn) -> Project | None:
-    """The project that is named. Raises `Forbidden`, `Invalid` (a time without its zone), `NotFound`."""
+def _wish(user: User, body: ReservationIn) -> ReservationWish:
+    """What is to be kept. Raises `Forbidden`, `Invalid` (a time without its zone), `NotFound`."""
     require_admin(user)
     for name in ("starts_at", "ends_at"):
         moment = getattr(body, name)
         if moment is not None and moment.tzinfo is None:
             raise Invalid("A time needs its zone.", field=name, hint="For example 2030-01-31T18:00:00Z.")
-    return project_get(user=user, slug=body.project) if body.project else None
+    project = project_get(user=user, slug=body.project) if body.project else None
+    return ReservationWish(project=project, **body.model_dump(exclude={"project"}))
 
 
 @router.post("/reservations/consequences", response=Items[DrainDelayed], summary="What a reservation would do")
 def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, Any]:
     """Who would wait longer, and who would end sooner; nothing is kept. For admins."""
     user = person(request)
-    project = _reserved_for(user, body)
-    wanted = body.model_dump(exclude={"project", "purpose"})
-    return preview(reservation_consequences(user=user, project=project, **wanted))
+    return preview(reservation_consequences(user=user, wish=_wish(user, body)))
 
 
 @router.delete("/reservations/{reservation_id}", response=ChangeDone, summary="Cancel a reservation")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -37,7 +36,7 @@ from harness.pages.queue_wish import QueueWish, queue_wish
 from harness.pages.web import asks_part, change, form_page, page, page_number, person, show, with_query
 from harness.pool.models import DeviceKind, Node, NodeState
 from harness.pool.quotas import quota_remove, quota_set
-from harness.pool.reservations import reservation_list
+from harness.pool.reservations import ReservationWish, reservation_list
 from harness.pool.services import pool_setting_get
 
 PAGE_SIZE = 25
@@ -150,11 +149,10 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
     if not form.is_valid():
         return _reservations(request, form, None, status=422)
     try:
-        wanted = _wanted(request, user)
+        wish = _reservation_wish(request, user, form)
         if look:
-            return _reservations(request, form, reservation_consequences(user=user, **wanted))
-        wanted |= {"user": user, "purpose": form.cleaned_data["purpose"]}
-        _, found = reservation_create_told(**wanted)
+            return _reservations(request, form, reservation_consequences(user=user, wish=wish))
+        _, found = reservation_create_told(user=user, wish=wish)
     except (Invalid, Conflict, NotFound) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return _reservations(request, form, None, status=422)
@@ -175,16 +173,19 @@ def _fail(error: HarnessError) -> None:
     raise error
 
 
-def _wanted(request: HttpRequest, user: User) -> dict[str, Any]:
+def _reservation_wish(request: HttpRequest, user: User, form: ReservationForm) -> ReservationWish:
     """What the form asks to keep. Raises `Invalid`, `NotFound`."""
-    node, _, device = request.POST.get("target", "").partition("/")
-    return {
-        "node": node,
-        "device": device,
-        "starts_at": _moment(request, "starts_at"),
-        "ends_at": _moment(request, "ends_at"),
-        "project": _project(user, request.POST.get("project", "")),
-    }
+    node, _, device = form.cleaned_data["target"].partition("/")
+    ends_at = _moment(request, "ends_at")
+    assert ends_at is not None  # noqa: S101 - the form asks for one
+    return ReservationWish(
+        node=node,
+        device=device,
+        starts_at=_moment(request, "starts_at"),
+        ends_at=ends_at,
+        purpose=form.cleaned_data["purpose"],
+        project=_project(user, form.cleaned_data["project"]),
+    )
 
 
 def _project(user: User, slug: str) -> Project | None:

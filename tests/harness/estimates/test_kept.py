@@ -13,7 +13,7 @@ from harness.estimates.groups import groups_read
 from harness.estimates.openings import openings_read
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.pool.models import Device
-from harness.pool.reservations import reservation_create
+from tests.factory_reservations import reservation_create
 from tests.harness.jobs.helpers import estimated, queue
 
 pytestmark = pytest.mark.django_db

@@ -15,8 +15,8 @@ from harness.estimates.services import offer_accept
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
 from harness.pool.models import PoolSetting, Quota
-from harness.pool.reservations import reservation_create
 from harness.rates.submitting import job_submit
+from tests.factory_reservations import reservation_create
 from tests.harness.jobs.helpers import estimated, queue, run_now
 
 HOUR = timedelta(hours=1)

@@ -29,8 +29,8 @@ from harness.jobs.models import Job, JobEvent
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
 from harness.measuring.fitting import model_fit
-from harness.pool.reservations import reservation_create
 from harness.rates.submitting import job_submit
+from tests.factory_reservations import reservation_create
 from tests.harness.estimates.factories import answer
 from tests.harness.jobs.helpers import queue
 from tests.harness.measuring.test_fitting import measure

@@ -34,7 +34,8 @@ from harness.jobs.windows import Window
 from harness.notify.outbox import may_be_told
 from harness.pool.models import Node
 from harness.pool.quotas import quota_list, quota_set
-from harness.pool.reservations import reservation_create, reservation_list
+from harness.pool.reservations import reservation_list
+from tests.factory_reservations import reservation_create
 from worker.states import HAS_ATTEMPT, JobState
 
 pytestmark = pytest.mark.django_db

@@ -25,9 +25,9 @@ from harness.pages.use_view import use_totals
 from harness.pool.models import Device, Node, PoolSetting
 from harness.pool.power import device_power
 from harness.pool.quotas import quota_set
-from harness.pool.reservations import reservation_create
 from harness.pool.services import pool_setting_get
 from scheduler.types import Option
+from tests.factory_reservations import reservation_create
 from tests.harness.jobs.helpers import event, place_now, queue
 from tests.harness.jobs.test_queue_order import names, three
 

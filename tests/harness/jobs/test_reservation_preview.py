@@ -10,16 +10,17 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
-from harness.jobs.consequences import change_consequences, reservation_cancel_told, reservation_create_told
+from harness.jobs.consequences import change_consequences, reservation_cancel_told
 from harness.jobs.control.tick import tick
 from harness.jobs.drain import Outlook
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
 from harness.jobs.queueing import job_priority_set
-from harness.jobs.reservation_preview import reservation_consequences
+from harness.pool import reservations
 from harness.pool.models import Node, Reservation
-from harness.pool.reservations import reservation_create, reservation_hold
+from harness.pool.reservations import reservation_hold
 from scheduler.types import Option
+from tests.factory_reservations import reservation_consequences, reservation_create, reservation_create_told
 from tests.harness.jobs.helpers import queue
 
 pytestmark = [pytest.mark.usefixtures("tasks_sent"), pytest.mark.django_db]
@@ -155,7 +156,7 @@ def test_what_control_reserves_meanwhile_is_no_consequence_of_a_change(waiting, 
 
     def measured_and_reserved(**wanted):
         Reservation.objects.filter(pk=kept.pk).update(cancelled_at=None)
-        return reservation_create(**wanted)
+        return reservations.reservation_create(**wanted)
 
     monkeypatch.setattr("harness.jobs.consequences.reservation_create", measured_and_reserved)
     made, found = reservation_create_told(user=people.admin, node="node-1", purpose="a course", **later)

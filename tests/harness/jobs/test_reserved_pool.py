@@ -13,8 +13,9 @@ from harness.jobs.models import Allocation, Job
 from harness.jobs.queueing import job_priority_set, queue_rows
 from harness.pool.models import Node, PoolSetting, Reservation
 from harness.pool.quotas import quota_set
-from harness.pool.reservations import reservation_cancel, reservation_create, reservation_hold
+from harness.pool.reservations import reservation_cancel, reservation_hold
 from harness.rates.submitting import job_submit
+from tests.factory_reservations import reservation_create
 from tests.harness.jobs.helpers import estimated, queue, run_now, wish
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]

@@ -16,8 +16,9 @@ from harness.jobs.queueing import job_priority_set
 from harness.moments import moment_words
 from harness.pool.models import Device, PoolSetting, Quota
 from harness.pool.quotas import quota_set
-from harness.pool.reservations import reservation_cancel, reservation_create
+from harness.pool.reservations import reservation_cancel
 from harness.rates.submitting import job_submit
+from tests.factory_reservations import reservation_create
 from tests.harness.jobs.helpers import estimated, event, queue, run_now, stops
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]

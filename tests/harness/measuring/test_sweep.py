@@ -24,7 +24,8 @@ from harness.measuring.answers import measure_done
 from harness.measuring.services import calibration_start, calibration_stop
 from harness.moments import moment_words
 from harness.pool.models import Device, Node, NodeState, Reservation
-from harness.pool.reservations import reservation_cancel, reservation_create
+from harness.pool.reservations import reservation_cancel
+from tests.factory_reservations import reservation_create
 from tests.harness.jobs.helpers import queue
 from tests.harness.measuring.conftest import Commit, Measures, advance, answer
 

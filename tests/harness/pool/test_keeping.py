@@ -16,10 +16,11 @@ from harness.jobs.project_trash import project_delete
 from harness.pool.models import Quota, Reservation
 from harness.pool.power import device_power
 from harness.pool.quotas import quota_remove, quota_set
-from harness.pool.reservations import reservation_cancel, reservation_create, reservation_hold, reservation_list
+from harness.pool.reservations import reservation_cancel, reservation_hold, reservation_list
 from harness.pool.selectors import pool_overview
 from harness.pool.services import node_drain, pool_setting_update
 from harness.pool.turn import TurnLost, turn_hold, turn_take
+from tests.factory_reservations import reservation_create
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 HOUR = timedelta(hours=1)

@@ -18,7 +18,6 @@ from harness.jobs.control.views import facts_read
 from harness.jobs.models import Job
 from harness.jobs.services import program_file_write
 from harness.pool.models import Device, Node, NodeState, Reservation
-from harness.pool.reservations import reservation_create
 from harness.rates import sending
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
@@ -30,6 +29,7 @@ from harness.rates.trials import trials_most_s
 from scheduler.admit import admit
 from scheduler.types import JobView, Option
 from tests.factory_rates import record_make, report_make
+from tests.factory_reservations import reservation_create
 from tests.harness.jobs.helpers import place_now
 from tests.harness.rates.answers import answered, reserved
 

@@ -1,0 +1,27 @@
+"""Reservations by what is wished for, said in keywords."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.accounts.models import User
+from harness.jobs import consequences, reservation_preview
+from harness.jobs.drain import Affected
+from harness.pool import reservations
+from harness.pool.models import Reservation
+from harness.pool.reservations import ReservationWish
+
+
+def reservation_create(*, user: User, **wished: Any) -> Reservation:
+    """Keep it."""
+    return reservations.reservation_create(user=user, wish=ReservationWish(**wished))
+
+
+def reservation_create_told(*, user: User, **wished: Any) -> tuple[Reservation, tuple[Affected, ...]]:
+    """Keep it, and tell what that does."""
+    return consequences.reservation_create_told(user=user, wish=ReservationWish(**wished))
+
+
+def reservation_consequences(*, user: User, **wished: Any) -> tuple[Affected, ...]:
+    """Tell what keeping it would do."""
+    return reservation_preview.reservation_consequences(user=user, wish=ReservationWish(**wished))
