@@ -105,6 +105,13 @@ Quotas = Mapping[str, Quota]
 """By project; a project that is left out has no limit."""
 
 
+def ever_allowed(project: str, option: Option, quotas: Quotas) -> bool:
+    """Whether the project may ever hold so many devices, borrowed ones included."""
+    quota = quotas.get(project)
+    limit = quota.limit(option.kind) if quota else None
+    return quota is None or limit is None or option.count <= limit or quota.borrows(option.kind)
+
+
 class NodeSize(NamedTuple):
     """What a policy knows of a node."""
 

@@ -19,6 +19,7 @@ from scheduler.types import (
     PoolView,
     Quotas,
     count_of,
+    ever_allowed,
 )
 
 _Shape = tuple[str, str, int, int, str, int]
@@ -44,7 +45,7 @@ def shown(jobs: Sequence[JobView], pool: PoolView, now_s: float, quotas: Quotas)
     view = Shown(jobs=[], capacity=_capacity(jobs, left, now_s, asks_memory=sizes.ask_memory))
     for job, options in zip(jobs, fitting, strict=True):
         if job.project in quotas:
-            options = tuple(option for option in options if _allowed(job, option, quotas))
+            options = tuple(option for option in options if ever_allowed(job.project, option, quotas))
         if job.running is not None and not job.running.leaving:
             view.jobs.append(_as_running(job, options, fixed))
         elif not options:
@@ -99,13 +100,6 @@ def _fixed_devices(pool: PoolView, now_s: float) -> dict[str, str | None]:
         for device in node.devices
         if not node.takes_work or device.keeper(now_s) is not None
     }
-
-
-def _allowed(job: JobView, option: Option, quotas: Quotas) -> bool:
-    """Whether the project may ever hold so many devices."""
-    quota = quotas.get(job.project)
-    limit = quota.limit(option.kind) if quota else None
-    return quota is None or limit is None or option.count <= limit or quota.borrows(option.kind)
 
 
 class _Sizes:

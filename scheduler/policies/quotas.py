@@ -15,7 +15,7 @@ from typing import Any
 
 from scheduler.placing.places import end_of
 from scheduler.placing.spans import NOBODY, Row, Span, Want
-from scheduler.types import JobView, Option, Quotas
+from scheduler.types import JobView, Option, Quotas, ever_allowed
 
 _ANY = Want()
 
@@ -109,8 +109,7 @@ class QuotaBook:
 
     def fits_ever(self, job: JobView, option: Option) -> bool:
         """Whether the project may hold so many devices, borrowed ones included."""
-        limit = self.limit(job, option)
-        return limit is None or option.count <= limit or self.borrows(job, option)
+        return ever_allowed(job.project, option, self._quotas)
 
     def limit(self, job: JobView, option: Option) -> int | None:
         """Devices of the kind that the job's project may hold without borrowing; None: no limit."""

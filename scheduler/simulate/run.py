@@ -19,7 +19,7 @@ from scheduler.simulate.rules import SLOT_S, Rules
 from scheduler.simulate.tables import Tables, options_of
 from scheduler.simulate.told import history_options
 from scheduler.simulate.traces import TraceJob, read_trace
-from scheduler.types import Option, Policy, Quotas
+from scheduler.types import Option, Policy, ever_allowed
 
 
 def sim_jobs(
@@ -37,7 +37,7 @@ def sim_jobs(
             options = options_of(job, tables, pool.most(job.kind), powers[job.kind])
         else:
             options, told = history_options(job, pool, powers[job.kind], estimator=estimator)
-        allowed = tuple(option for option in options if _may_hold(job, option, pool.quotas))
+        allowed = tuple(option for option in options if ever_allowed(job.project, option, pool.quotas))
         jobs.append(
             SimJob(
                 job_id=job.job_id,
@@ -51,13 +51,6 @@ def sim_jobs(
             )
         )
     return jobs
-
-
-def _may_hold(job: TraceJob, option: Option, quotas: Quotas) -> bool:
-    """Whether the project of a job may ever hold so many devices, borrowed ones included."""
-    quota = quotas.get(job.project)
-    limit = quota.limit(option.kind) if quota else None
-    return quota is None or limit is None or option.count <= limit or quota.borrows(option.kind)
 
 
 def misfits(trace: Sequence[TraceJob], jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
