@@ -10,13 +10,12 @@ from datetime import datetime
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
 from harness.jobs.control.returns import jobs_returning
-from harness.jobs.control.views import Facts, facts_read
+from harness.jobs.control.views import Facts, decide, facts_read
 from harness.jobs.models import Allocation, Job
 from harness.jobs.options import option_words
 from harness.moments import moment_of
 from harness.pool.models import Node
 from harness.pool.naming import node_named
-from scheduler.place import place
 from scheduler.placing.obstacles import NEVER
 from scheduler.types import ChangeKind, Decision, JobView, Option, PoolView, WaitReason
 
@@ -70,7 +69,7 @@ class Outlook:
     @staticmethod
     def of(facts: Facts) -> Outlook:
         """As control decides on these facts."""
-        decision = place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+        decision = decide(facts)
         return Outlook(
             expected=decision.expected,
             waits=decision.waits,

@@ -9,11 +9,10 @@ from functools import cached_property
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
-from harness.jobs.control.views import Facts, facts_read
+from harness.jobs.control.views import Facts, decide, facts_read
 from harness.jobs.drain import Affected, Outlook, affected
 from harness.pool.models import Device, Node
 from harness.pool.reservations import ReservationWish, reservation_place
-from scheduler.place import place
 from scheduler.policies.order import is_overdue
 from scheduler.types import Decision, DeviceView, JobView, NodeView, PoolView, Reserved
 
@@ -46,7 +45,7 @@ class PromisesWithout:
 
     @cached_property
     def _before(self) -> Decision:
-        return _decided(self._facts)
+        return decide(self._facts)
 
     @cached_property
     def _overdue(self) -> list[JobView]:
@@ -60,7 +59,7 @@ class PromisesWithout:
         if not self._overdue and not any(view.promised for view in facts.views):
             return True
         kept = Reserved(start_s=facts.now_s, end_s=facts.now_s + self._kept_s, project="", purpose="")
-        after = _decided(replace(facts, pool=_kept(facts.pool, device, kept)))
+        after = decide(replace(facts, pool=_kept(facts.pool, device, kept)))
         if any(self._begins_later(view, device, after) for view in self._overdue):
             return False
         return _in_danger(facts, after) <= _in_danger(facts, self._before)
@@ -76,11 +75,6 @@ class PromisesWithout:
 def _is_gang(view: JobView) -> bool:
     """Whether it waits, and for several devices at once."""
     return view.running is None and all(option.count > 1 for option in view.options)
-
-
-def _decided(facts: Facts) -> Decision:
-    """What control decides on these facts."""
-    return place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
 
 
 def _in_danger(facts: Facts, decision: Decision) -> Set[str]:

@@ -28,7 +28,7 @@ from harness.jobs.control.plans import device_ranks, plan_make
 from harness.jobs.control.saved import place_at
 from harness.jobs.control.streams import DECIDED_BY_KEY, reader_name
 from harness.jobs.control.telemetry import ranks_forget
-from harness.jobs.control.views import Facts, facts_read
+from harness.jobs.control.views import Facts, decide, facts_read
 from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
 from harness.jobs.models import Allocation, Job, JobAttempt
@@ -46,7 +46,6 @@ from harness.pool.turn import (
     turn_hold,
     turn_take,
 )
-from scheduler.place import place
 from scheduler.types import Change, ChangeKind, Decision, Option, Placement
 from worker.events import FailureCode
 from worker.states import JobState
@@ -69,7 +68,7 @@ def tick() -> int:
         try:
             with keeper:
                 facts = facts_read()
-                decision = _decide(facts) if facts.views else None
+                decision = decide(facts) if facts.views else None
                 disks = _disks(facts, decision) if decision else {}
             if decision:
                 started += _carry_out_all(keeper.turn, facts, disks, decision)
@@ -93,10 +92,6 @@ def _decided_tell() -> None:
     """Note for people which process decided last; it does not matter where the broker is away."""
     with suppress(redis.RedisError):
         client().set(DECIDED_BY_KEY, f"{time.time():.3f} {reader_name()}")
-
-
-def _decide(facts: Facts) -> Decision:
-    return place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
 
 
 def _disks(facts: Facts, decision: Decision) -> dict[str, OnDisk]:

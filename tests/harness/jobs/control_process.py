@@ -26,7 +26,7 @@ def main() -> None:
     django.setup()
     from harness.jobs.control import tick as tick_module
 
-    real, decided = tick_module.place, []
+    real, decided = tick_module.decide, []
 
     def stretched(*args: Any, **more: Any) -> Any:
         began_s = time.monotonic()
@@ -35,9 +35,9 @@ def main() -> None:
         decided.append((began_s, time.monotonic()))
         return found
 
-    tick_module.place = stretched  # type: ignore[assignment]
+    tick_module.decide = stretched
     if len(sys.argv) > 3:
-        _stand(tick_module, {"deciding": "place", "carrying out": "_claim"}[sys.argv[3]])
+        _stand(tick_module, {"deciding": "decide", "carrying out": "_claim"}[sys.argv[3]])
     print("ready", flush=True)
     sys.stdin.readline()
     started, end_s = 0, time.monotonic() + LIMIT_S

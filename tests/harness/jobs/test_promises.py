@@ -333,7 +333,7 @@ def test_a_job_that_goes_back_to_an_older_checkpoint_is_promised_by_what_is_left
 def test_a_device_that_is_reserved_while_it_is_decided_is_not_given_out(job, node_make, monkeypatch):
     node_make(cpus=1)
     queue(job)
-    decide = tick_module._decide
+    decide = tick_module.decide
 
     def decide_and_reserve(facts):
         decided = decide(facts)
@@ -341,7 +341,7 @@ def test_a_device_that_is_reserved_while_it_is_decided_is_not_given_out(job, nod
             reservation_hold(target=Device.objects.get(), ends_at=timezone.now() + HOUR, purpose="Repair")
         return decided
 
-    monkeypatch.setattr(tick_module, "_decide", decide_and_reserve)
+    monkeypatch.setattr(tick_module, "decide", decide_and_reserve)
     assert tick() == 0
     job.refresh_from_db()
     assert (job.state, job.waiting_code) == ("queued", "reserved")

@@ -100,7 +100,7 @@ def test_one_slow_renewal_loses_no_turn_and_no_lease():
 def test_a_decision_that_takes_long_keeps_its_turn(job, node_make, tasks_sent, monkeypatch):
     node_make()
     queue(job)
-    real, others = tick_module.place, []
+    real, others = tick_module.decide, []
 
     def slow(*args, **more):
         """Longer than a turn that nobody renews lasts."""
@@ -109,11 +109,11 @@ def test_a_decision_that_takes_long_keeps_its_turn(job, node_make, tasks_sent, m
             wait_for(lambda before=before: SchedulerTurn.objects.get().taken_at > before)
         others.append(turn_take())
         # Somebody asked for a turn: the next decision need not be slow.
-        monkeypatch.setattr(tick_module, "place", real)
+        monkeypatch.setattr(tick_module, "decide", real)
         return real(*args, **more)
 
     monkeypatch.setattr(turn_module, "RENEW_EVERY_S", 0.02)
-    monkeypatch.setattr(tick_module, "place", slow)
+    monkeypatch.setattr(tick_module, "decide", slow)
     assert tick() == 1
     assert others == [None]
 
@@ -127,7 +127,7 @@ def test_an_error_gives_the_turn_back(job, node_make, tasks_sent, monkeypatch):
         raise RuntimeError("a policy's bug")
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr(tick_module, "place", broken)
+        patch.setattr(tick_module, "decide", broken)
         tick()
     assert tick() == 1
 
@@ -138,7 +138,7 @@ def test_control_processes_that_tick_at_once_start_every_job_once(job_make, node
     node_make(cpus=4)
     for number in range(6):
         queue(job_make(name=f"job {number}"))
-    real, deciding, overlaps = tick_module.place, threading.Lock(), []
+    real, deciding, overlaps = tick_module.decide, threading.Lock(), []
 
     def watched(*args, **more):
         overlaps.append(not deciding.acquire(blocking=False))
@@ -148,7 +148,7 @@ def test_control_processes_that_tick_at_once_start_every_job_once(job_make, node
             if deciding.locked() and not overlaps[-1]:
                 deciding.release()
 
-    monkeypatch.setattr(tick_module, "place", watched)
+    monkeypatch.setattr(tick_module, "decide", watched)
     barrier, started, problems = threading.Barrier(CONTROLS), [], []
 
     def control():
