@@ -236,7 +236,8 @@ def at_batch(workload: Workload, rows: int) -> Workload:
 
 
 def totals_at_batch(workload: Workload, rows: int) -> Workload:
-    """The same step on `rows` rows without its operators: what its memory is told from."""
+    """The same step on `rows` rows without its operators: what its memory is told from. Raises `ValueError`
+    for less than one."""
     if rows < 1:
         raise ValueError(f"a step of {rows} rows")
     more = rows - workload.batch_size

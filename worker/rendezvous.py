@@ -113,7 +113,8 @@ def _port_held() -> int:
 
 
 def await_port(config: LaunchConfig, port_file: str) -> int:
-    """The port in the file, or that its door tells, once it answers: Horovod's clients try only for a second."""
+    """The port in the file, or that its door tells, once it answers: Horovod's clients try only for a second. Raises
+    `TimeoutError`."""
     while not Path(port_file).exists():  # others may fetch their data still; control sees to those that never come
         time.sleep(0.05)
     deadline = time.monotonic() + CONNECT_LIMIT_S

@@ -80,7 +80,7 @@ def estimate_all(
 ) -> list[Estimate]:
     """Estimates of many allocations of one kind of device (and their memory limits): the terms are looked at once.
 
-    `steps`: the same for all kinds of device.
+    `steps`: the same for all kinds of device. Raises `ValueError` for a way of another device than the model's.
     """
     for allocation, _ in ways:
         if (allocation.kind, allocation.model_name) != model.key:

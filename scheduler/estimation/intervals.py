@@ -64,7 +64,7 @@ def of_new_groups(scores: Vector, groups: int) -> tuple[float, ...]:
 def log_range(model: DeviceModel, near: bool, disagreement: float, level: float = LEVEL) -> tuple[float, float]:
     """(low, high) of log(true / predicted); holds 0, so that the estimate lies inside.
 
-    `near`: whether the program is like a calibration point.
+    `near`: whether the program is like a calibration point. Raises `ValueError` where too few programs were held out.
     """
     spread = model.spread
     few = len(spread.far) < LEAST_SCORES

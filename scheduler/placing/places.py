@@ -33,7 +33,8 @@ class Place:
 
 
 def end_of(job: JobView, now_s: float) -> float:
-    """Upper end of when a running job ends; infinite without an estimate."""
+    """Upper end of when a running job ends, unix time; infinite without an estimate. Raises `ValueError`
+    for one that does not run."""
     if job.running is None:
         raise ValueError(f"job {job.job_id} does not run")
     return now_s + max(LEAST_LEFT_S, job.left_high_s(job.running.option))

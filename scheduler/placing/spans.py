@@ -158,7 +158,7 @@ class Row:
 
     def start(self, width: int, end_s: float, want: Want, holder: str) -> None:
         """Give `width` usable things to a job until `end_s`: first those that are kept for its project, of these and
-        others the ones with the shortest gap that will do."""
+        others the ones with the shortest gap that will do. Raises `ValueError` where fewer are free."""
         for one, count in want.alone():
             self.start(count, end_s, one, holder)
         if want.parts:
@@ -185,7 +185,8 @@ class Row:
         return [span for *_, span in sorted(fitting, key=lambda item: item[:4])]
 
     def reserve(self, width: int, start_s: float, end_s: float, want: Want) -> None:
-        """Promise `width` things from `start_s` to `end_s`: the ones that are ready last, to leave the others free."""
+        """Promise `width` things from `start_s` to `end_s`: the ones that are ready last, to leave the others free.
+        Raises `ValueError` where fewer are ready."""
         for one, count in want.alone():
             self.reserve(count, start_s, end_s, one)
         if want.parts:

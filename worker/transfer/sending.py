@@ -73,7 +73,10 @@ class Sending:
         return patiently(once, limit_s=math.inf, stopped=lambda: time.monotonic() > self.end_s)
 
     def tree(self, kind: str, name: str, folder: Path, tree: Tree, removed: list[str]) -> bool:
-        """Send all files, then have them put in place in one step; False where they changed meanwhile."""
+        """Send all files, then have them put in place in one step; False where they changed meanwhile.
+
+        Raises `PortalAway` (what arrives is damaged, again and again) and `PortalRefused`.
+        """
         body = {"kind": kind, "name": name, "files": tree.to_list(), "removed": removed}
         there = self._signed_send(kind, name, folder, tree)
         for _ in range(RESENDS_MAX):
