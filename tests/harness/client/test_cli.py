@@ -184,7 +184,7 @@ def test_more_jobs_are_listed_than_the_portal_gives_at_once(
     dlh: Dlh, job_make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = {job_make(name=f"job {number}").pk for number in range(5)}
-    monkeypatch.setattr("harness.client.client._PAGE_SIZE_MAX", 2)
+    monkeypatch.setattr("harness.client.calls._PAGE_SIZE_MAX", 2)
     page = dlh("jobs", "--limit", 3, "--json").json
     assert (len({item["id"] for item in page["items"]}), page["total"], page["pages"]) == (3, 5, 2)
     assert "3 of 5; --limit shows more." in dlh("jobs", "--limit", 3).err
@@ -196,7 +196,7 @@ def test_a_job_that_moves_on_to_the_next_page_is_listed_once(
     dlh: Dlh, job_make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [job_make(name=f"job {number}").pk for number in range(4)]
-    monkeypatch.setattr("harness.client.client._PAGE_SIZE_MAX", 2)
+    monkeypatch.setattr("harness.client.calls._PAGE_SIZE_MAX", 2)
     get = Client.get
 
     def get_then_make(self: Any, path: str, **params: Any) -> Any:

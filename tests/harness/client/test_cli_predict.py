@@ -24,10 +24,11 @@ pytestmark = pytest.mark.usefixtures("portal")
 @pytest.fixture
 def answered(ended_job: Any, node_make: Any, monkeypatch: Any) -> None:
     """The node's part: an answer appears as soon as a prediction is asked for."""
+    from harness.client import calls
     from harness.client import client as client_module
 
     node_make()
-    monkeypatch.setattr(client_module, "_POLL_S", 0.01)
+    monkeypatch.setattr(calls, "_POLL_S", 0.01)
     wait = client_module.Client._wait
 
     def answer(self: Any, path: str, *rest: Any) -> Any:

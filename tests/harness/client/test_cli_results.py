@@ -165,7 +165,7 @@ def test_the_model_with_its_program_is_downloaded_where_no_form_is_named(
 @pytest.fixture
 def node_exports(ended_job: Any, node_make: Any, tasks_sent: list[Any], monkeypatch: Any) -> list[Any]:
     """A node that answers a request for the ONNX model with what the list holds."""
-    from harness.client import client
+    from harness.client import calls
     from harness.jobs.exports import export_done
 
     node_make()
@@ -178,7 +178,7 @@ def node_exports(ended_job: Any, node_make: Any, tasks_sent: list[Any], monkeypa
         (folder / "model.onnx").write_bytes(b"model")
         export_done({"export_id": request["export_id"], **answers[0]})
 
-    monkeypatch.setattr(client, "time", SimpleNamespace(sleep=answer, monotonic=time.monotonic))
+    monkeypatch.setattr(calls, "time", SimpleNamespace(sleep=answer, monotonic=time.monotonic))
     return answers
 
 
