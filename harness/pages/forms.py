@@ -32,6 +32,12 @@ class Tabler(forms.Form):
         if wrong:
             wrong[0]["autofocus"] = True
 
+    def choices_set(self, name: str, choices: Iterable[Any]) -> None:
+        """Set what a field lets people choose from: (value, words), or (words, list of such)."""
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = list(choices)
+
 
 def _number_words_set(field: forms.IntegerField) -> None:
     """One sentence for whatever is wrong with a number: what the field takes. What a form says itself stays."""
@@ -80,9 +86,7 @@ class TokenForm(Tabler):
 
     def set_projects(self, projects: Iterable[Project]) -> None:
         """Offer the person's projects."""
-        field = self.fields["project"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
-        field.choices = [("", "All my projects"), *((project.slug, project.name) for project in projects)]
+        self.choices_set("project", [("", "All my projects"), *((project.slug, project.name) for project in projects)])
 
 
 class TimeZoneForm(Tabler):
@@ -96,13 +100,11 @@ class TimeZoneForm(Tabler):
 
     def set_zones(self, browser: str) -> None:
         """Offer all, by region. `browser`: the one that the person's browser is in."""
-        field = self.fields["time_zone"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
         by_region = [
             (region, [(name, name.partition("/")[2].replace("_", " ")) for name in names])
             for region, names in zones_by_region().items()
         ]
-        field.choices = [("", f"As my browser ({browser})"), ("UTC", "UTC"), *by_region]
+        self.choices_set("time_zone", [("", f"As my browser ({browser})"), ("UTC", "UTC"), *by_region])
 
 
 class ProjectForm(Tabler):

@@ -46,9 +46,7 @@ class NotifyForm(Tabler):
 
     def set_person(self, projects: Iterable[Project], *, email: str, obstacle: str) -> None:
         """Offer the person's projects, and e-mail unless there is an obstacle, which is told instead."""
-        field = self.fields["projects"]
-        assert isinstance(field, forms.MultipleChoiceField)  # noqa: S101 - tells the type
-        field.choices = [(project.slug, project.name) for project in projects]
+        self.choices_set("projects", [(project.slug, project.name) for project in projects])
         by_email = self.fields["by_email"]
         by_email.help_text = obstacle or f"To {email}. An admin changes the address."
         if obstacle:

@@ -31,9 +31,7 @@ class SlowForm(Tabler):
 
     def set_devices(self, names: Iterable[str]) -> None:
         """Offer the devices of the pool, each as `node kind:index`."""
-        field = self.fields["device"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
-        field.choices = [(name, name) for name in names]
+        self.choices_set("device", [(name, name) for name in names])
 
 
 EVERY_MODEL = "*"
@@ -54,16 +52,12 @@ class CalibrationForm(Tabler):
 
     def set_nodes(self, names: Iterable[str]) -> None:
         """Offer the nodes that are up."""
-        field = self.fields["node"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
-        field.choices = [(name, name) for name in names]
+        self.choices_set("node", [(name, name) for name in names])
 
     def set_models(self, names: Iterable[str]) -> None:
         """Offer the models of the pool."""
-        field = self.fields["model"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
         ways = [("", "The only one of its kind there"), (EVERY_MODEL, "Every model of the kind in the pool")]
-        field.choices = [*ways, *((name, name) for name in names)]
+        self.choices_set("model", [*ways, *((name, name) for name in names)])
 
 
 _TOLD_MOST = 120
@@ -206,9 +200,7 @@ class ReservationForm(Tabler):
         """Offer what there is."""
         choices = {"target": list(targets), "project": [("", "No job at all"), *((p.slug, p.name) for p in projects)]}
         for name, offered in choices.items():
-            field = self.fields[name]
-            assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
-            field.choices = offered
+            self.choices_set(name, offered)
 
 
 class QuotaForm(Tabler):
@@ -231,9 +223,7 @@ class QuotaForm(Tabler):
 
     def set_projects(self, projects: Iterable[Project]) -> None:
         """Offer the projects."""
-        field = self.fields["project"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
-        field.choices = [(project.slug, project.name) for project in projects]
+        self.choices_set("project", [(project.slug, project.name) for project in projects])
 
 
 class StorageQuotaForm(Tabler):
@@ -249,6 +239,4 @@ class StorageQuotaForm(Tabler):
 
     def set_projects(self, projects: Iterable[Project]) -> None:
         """Offer the projects."""
-        field = self.fields["project"]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
-        field.choices = [(project.slug, project.name) for project in projects]
+        self.choices_set("project", [(project.slug, project.name) for project in projects])
