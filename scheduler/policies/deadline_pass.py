@@ -10,14 +10,15 @@ from functools import partial
 from scheduler.policies.deadline_admit import Admission
 from scheduler.policies.deadline_bars import Bars, Wanted
 from scheduler.policies.deadline_lend import Lending
-from scheduler.policies.deadline_plan import Found, plan_of, too_late
+from scheduler.policies.deadline_plan import Found, plan_of
 from scheduler.policies.deadline_room import Room
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.deadline_slots import SlotSearch
+from scheduler.policies.deadline_sorting import Sorting
 from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
 from scheduler.policies.deadline_widen import Widening
 from scheduler.policies.gang_sites import GangSites
-from scheduler.policies.order import is_overdue, order_key
+from scheduler.policies.order import is_overdue
 from scheduler.policies.site_slot import Slot
 from scheduler.policies.ways import Ways, anew_s, same
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
@@ -58,11 +59,12 @@ class DeadlinePass:
         self._again = partial(
             DeadlinePass, settings, jobs, capacity, now_s, quotas, overdue_first=overdue_first, with_stays=with_stays
         )
-        fixed, self._promised, self._dated, self._others = self._sorted()
+        self._sorting = Sorting(settings, self._sites, self._ways, turns, now_s)
+        fixed, self._promised, self._dated, self._others = self._sorting.sort(jobs, self._out)
         self._lasting = Stays(settings, self._sites, self._out, now_s)
         if with_stays:
             self._lasting.begin(self._promised, [*self._dated, *self._others], self._others)
-        overdue = [job for job in self._others if self._is_overdue(job)]
+        overdue = [job for job in self._others if is_overdue(job, now_s, settings.patience_s)]
         self.overdue = frozenset(job.job_id for job in overdue)
         self._settled = [job for job in overdue if job.is_running] if overdue_first else []
         waiting = [job for job in overdue if not job.is_running] if overdue_first else []
@@ -127,7 +129,7 @@ class DeadlinePass:
     def lined_up(self, dated: Sequence[JobView]) -> DeadlinePass:
         """The same pass, in which these of the deadlines that are not promised go by when they have to start, before
         the others of their priority."""
-        first = sorted(dated, key=lambda job: (self._latest_s(job), job.job_id))
+        first = sorted(dated, key=lambda job: (self._sorting.latest_s(job), job.job_id))
         return self._again({**self._turns, **{job.job_id: turn for turn, job in enumerate(first, start=-len(first))}})
 
     @property
@@ -194,7 +196,7 @@ class DeadlinePass:
             jobs={job.job_id: job for job in self._jobs},
             promised={job.job_id for job in self._promised},
             shares={job.job_id: self._ways[job.job_id].share for job in self._dated},
-            latest_s={job.job_id: self._latest_s(job) for job in self._dated if job.job_id in self._turns},
+            latest_s={job.job_id: self._sorting.latest_s(job) for job in self._dated if job.job_id in self._turns},
             limited=self._quotas.keys(),
             now_s=self._now_s,
             patience_s=self._set.patience_s,
@@ -219,44 +221,6 @@ class DeadlinePass:
                 if slot:
                     found[option] = slot
         return found
-
-    def _sorted(self) -> tuple[list[JobView], list[JobView], list[JobView], list[JobView]]:
-        """(cannot be changed, promised, other deadlines that can be kept, the rest), in order."""
-        fixed, promised, dated, others = [], [], [], []
-        for job in self._jobs:
-            ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
-            if not job.can_pause and job.is_running:
-                fixed.append(job)
-            elif not ways.options or job.deadline_s is None:
-                others.append(job)
-            elif job.promised:
-                promised.append(job)
-            elif self._now_s + ways.least_s > job.deadline_s:
-                others.append(job)
-                self._out.waits[job.job_id] = too_late()
-            else:
-                ways.share = self._share(ways)
-                dated.append(job)
-        promised.sort(key=lambda job: (self._turns.get(job.job_id, 0), job.deadline_s, job.job_id))
-        dated.sort(key=self._dated_key)
-        others.sort(key=lambda job: order_key(job, self._now_s, self._set.patience_s))
-        return fixed, promised, dated, others
-
-    def _dated_key(self, job: JobView) -> tuple[int, int, int, float, str]:
-        turn = self._turns.get(job.job_id, 0)
-        return (-job.priority, job.rank, turn, self._ways[job.job_id].share, job.job_id)
-
-    def _latest_s(self, job: JobView) -> float:
-        """When it has to begin, or to go on, by the upper end of what is fastest."""
-        return (job.deadline_s or math.inf) - min(self._ways[job.job_id].seconds)
-
-    def _is_overdue(self, job: JobView) -> bool:
-        return is_overdue(job, self._now_s, self._set.patience_s)
-
-    def _share(self, ways: Ways) -> float:
-        """See `Ways.share`; by the fastest option where none keeps the deadline."""
-        option, run_s = ways.within((ways.job.deadline_s or math.inf) - self._now_s)
-        return option.count * run_s / max(1, self._sites.total(option))
 
     def _go_on(self, job: JobView) -> None:
         if job.running is None:
@@ -291,7 +255,7 @@ class DeadlinePass:
     def _left_out(self) -> Iterator[JobView]:
         """Plan the deadlines that are not promised; those that do not fit."""
         admission = Admission(self._set, self._sites, self._search, self._out, self._ways)
-        promised = [self._share(self._ways[job.job_id]) for job in self._promised]
+        promised = [self._sorting.share(job) for job in self._promised]
         return admission.left_out(self._dated, self._turns, self._bars, promised)
 
     def _try(self, job: JobView) -> None:
