@@ -12,16 +12,20 @@ from harness.pool.models import Reservation
 from harness.pool.reservations import ReservationWish
 
 
+def _wish(wished: dict[str, Any]) -> ReservationWish:
+    return ReservationWish(**{"purpose": ""} | wished)
+
+
 def reservation_create(*, user: User, **wished: Any) -> Reservation:
     """Keep it."""
-    return reservations.reservation_create(user=user, wish=ReservationWish(**wished))
+    return reservations.reservation_create(user=user, wish=_wish(wished))
 
 
 def reservation_create_told(*, user: User, **wished: Any) -> tuple[Reservation, tuple[Affected, ...]]:
     """Keep it, and tell what that does."""
-    return consequences.reservation_create_told(user=user, wish=ReservationWish(**wished))
+    return consequences.reservation_create_told(user=user, wish=_wish(wished))
 
 
 def reservation_consequences(*, user: User, **wished: Any) -> tuple[Affected, ...]:
     """Tell what keeping it would do."""
-    return reservation_preview.reservation_consequences(user=user, wish=ReservationWish(**wished))
+    return reservation_preview.reservation_consequences(user=user, wish=_wish(wished))

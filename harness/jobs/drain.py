@@ -9,8 +9,9 @@ from datetime import datetime
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
+from harness.jobs.control.deciding import decide
 from harness.jobs.control.returns import jobs_returning
-from harness.jobs.control.views import Facts, decide, facts_read
+from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
 from harness.jobs.options import option_words
 from harness.moments import moment_of

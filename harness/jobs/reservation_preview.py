@@ -9,10 +9,11 @@ from functools import cached_property
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
-from harness.jobs.control.views import Facts, decide, facts_read
+from harness.jobs.control.deciding import decide
+from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.drain import Affected, Outlook, affected
 from harness.pool.models import Device, Node
-from harness.pool.reservations import ReservationWish, reservation_place
+from harness.pool.reservations import ReservationWish, reservation_find
 from scheduler.policies.order import is_overdue
 from scheduler.types import Decision, DeviceView, JobView, NodeView, PoolView, Reserved
 
@@ -23,7 +24,7 @@ def reservation_consequences(*, user: User, wish: ReservationWish) -> tuple[Affe
     Keeps nothing. Raises `Forbidden`, `NotFound`, `Invalid`, and `Conflict` where it could not be reserved.
     """
     require_admin(user)
-    target, starts_at, ends_at = reservation_place(wish)
+    target, starts_at, ends_at = reservation_find(wish)
     facts = facts_read(with_delayed=True)
     whose = wish.project.pk if wish.project else ""
     kept = Reserved(start_s=starts_at.timestamp(), end_s=ends_at.timestamp(), project=whose, purpose="")

@@ -32,7 +32,7 @@ class Tabler(forms.Form):
         if wrong:
             wrong[0]["autofocus"] = True
 
-    def choices_set(self, name: str, choices: Iterable[Any]) -> None:
+    def offer_choices(self, name: str, choices: Iterable[Any]) -> None:
         """Set what a field lets people choose from: (value, words), or (words, list of such)."""
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
@@ -86,7 +86,8 @@ class TokenForm(Tabler):
 
     def set_projects(self, projects: Iterable[Project]) -> None:
         """Offer the person's projects."""
-        self.choices_set("project", [("", "All my projects"), *((project.slug, project.name) for project in projects)])
+        mine = [(project.slug, project.name) for project in projects]
+        self.offer_choices("project", [("", "All my projects"), *mine])
 
 
 class TimeZoneForm(Tabler):
@@ -104,7 +105,7 @@ class TimeZoneForm(Tabler):
             (region, [(name, name.partition("/")[2].replace("_", " ")) for name in names])
             for region, names in zones_by_region().items()
         ]
-        self.choices_set("time_zone", [("", f"As my browser ({browser})"), ("UTC", "UTC"), *by_region])
+        self.offer_choices("time_zone", [("", f"As my browser ({browser})"), ("UTC", "UTC"), *by_region])
 
 
 class ProjectForm(Tabler):

@@ -46,7 +46,7 @@ class NotifyForm(Tabler):
 
     def set_person(self, projects: Iterable[Project], *, email: str, obstacle: str) -> None:
         """Offer the person's projects, and e-mail unless there is an obstacle, which is told instead."""
-        self.choices_set("projects", [(project.slug, project.name) for project in projects])
+        self.offer_choices("projects", [(project.slug, project.name) for project in projects])
         by_email = self.fields["by_email"]
         by_email.help_text = obstacle or f"To {email}. An admin changes the address."
         if obstacle:

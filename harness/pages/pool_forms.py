@@ -31,7 +31,7 @@ class SlowForm(Tabler):
 
     def set_devices(self, names: Iterable[str]) -> None:
         """Offer the devices of the pool, each as `node kind:index`."""
-        self.choices_set("device", [(name, name) for name in names])
+        self.offer_choices("device", [(name, name) for name in names])
 
 
 EVERY_MODEL = "*"
@@ -52,12 +52,12 @@ class CalibrationForm(Tabler):
 
     def set_nodes(self, names: Iterable[str]) -> None:
         """Offer the nodes that are up."""
-        self.choices_set("node", [(name, name) for name in names])
+        self.offer_choices("node", [(name, name) for name in names])
 
     def set_models(self, names: Iterable[str]) -> None:
         """Offer the models of the pool."""
         ways = [("", "The only one of its kind there"), (EVERY_MODEL, "Every model of the kind in the pool")]
-        self.choices_set("model", [*ways, *((name, name) for name in names)])
+        self.offer_choices("model", [*ways, *((name, name) for name in names)])
 
 
 _TOLD_MOST = 120
@@ -200,7 +200,7 @@ class ReservationForm(Tabler):
         """Offer what there is."""
         choices = {"target": list(targets), "project": [("", "No job at all"), *((p.slug, p.name) for p in projects)]}
         for name, offered in choices.items():
-            self.choices_set(name, offered)
+            self.offer_choices(name, offered)
 
 
 class QuotaForm(Tabler):
@@ -223,7 +223,7 @@ class QuotaForm(Tabler):
 
     def set_projects(self, projects: Iterable[Project]) -> None:
         """Offer the projects."""
-        self.choices_set("project", [(project.slug, project.name) for project in projects])
+        self.offer_choices("project", [(project.slug, project.name) for project in projects])
 
 
 class StorageQuotaForm(Tabler):
@@ -239,4 +239,4 @@ class StorageQuotaForm(Tabler):
 
     def set_projects(self, projects: Iterable[Project]) -> None:
         """Offer the projects."""
-        self.choices_set("project", [(project.slug, project.name) for project in projects])
+        self.offer_choices("project", [(project.slug, project.name) for project in projects])

@@ -39,8 +39,8 @@ class ReservationWish:
     starts_at: datetime | None = None
     """Without one from now on."""
     ends_at: datetime
-    purpose: str = ""
-    """What is only looked at needs none."""
+    purpose: str
+    """What is only looked at needs none: then it may be empty."""
     project: Project | None = None
     """Whose jobs may use it meanwhile."""
 
@@ -74,10 +74,10 @@ def reservation_check(*, user: User, wish: ReservationWish) -> None:
     """Pass where `reservation_create` could keep it now. Raises what that raises."""
     require_admin(user)
     _purpose_check(wish.purpose)
-    reservation_place(wish)
+    reservation_find(wish)
 
 
-def reservation_place(wish: ReservationWish) -> tuple[Node | Device, datetime, datetime]:
+def reservation_find(wish: ReservationWish) -> tuple[Node | Device, datetime, datetime]:
     """(what, start, end) of what could be kept now. Raises `NotFound`, `Invalid`, `Conflict` (it overlaps another)."""
     target = _target(wish)
     starts_at, ends_at = reservation_span(wish.starts_at, wish.ends_at)

@@ -19,14 +19,17 @@ class Sorting:
     def __init__(
         self, settings: Settings, sites: GangSites, ways: dict[str, Ways], turns: Mapping[str, int], now_s: float
     ) -> None:
-        """`ways`: filled by `sort`. `turns`: see `DeadlinePass`."""
+        """`ways`: filled by `sort`, with the share of who has one. `turns`: see `DeadlinePass`."""
         self._set, self._sites, self._ways = settings, sites, ways
         self._turns, self._now_s = turns, now_s
 
     def sort(
         self, jobs: Sequence[JobView], found: Found
     ) -> tuple[list[JobView], list[JobView], list[JobView], list[JobView]]:
-        """(cannot be changed, promised, other deadlines that can be kept, the rest), in order."""
+        """(cannot be changed, promised, other deadlines that can be kept, the rest), in order.
+
+        Sets `Ways.share` of those whose deadline can be kept, and tells in `found.waits` of whom it is too late for.
+        """
         fixed, promised, dated, others = [], [], [], []
         for job in jobs:
             ways = self._ways[job.job_id] = Ways(job, self._set.rescale)

@@ -75,7 +75,7 @@ class Sending:
     def tree(self, kind: str, name: str, folder: Path, tree: Tree, removed: list[str]) -> bool:
         """Send all files, then have them put in place in one step; False where they changed meanwhile.
 
-        Raises `PortalAway` (what arrives is damaged, again and again) and `PortalRefused`.
+        Raises `PortalAway` (what arrives is damaged, again and again), `PortalRefused`, `Stopped`, and `OSError`.
         """
         body = {"kind": kind, "name": name, "files": tree.to_list(), "removed": removed}
         there = self._signed_send(kind, name, folder, tree)

@@ -1,14 +1,14 @@
-"""A change of the pool or the queue: sent, or only looked at, and who waits longer for it or finishes sooner."""
+"""A change of the pool, the queue or an account: sent or only looked at, and who waits longer or finishes sooner."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from harness.client.cli.common import open_client
-from harness.client.cli.output import console, json_print, local_words, table_print, when
+from harness.client.cli.output import console, json_print, local_words, section_print, when
 from harness.client.client import Json
 
 LookFlag = Annotated[
@@ -42,15 +42,6 @@ def change_look(context: typer.Context, path: str, body: Json, as_json: bool) ->
     json_print(found) if as_json else delayed_print(found)
 
 
-def section(title: str, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: str) -> None:
-    """A table under its title, or what to say instead of an empty one."""
-    found = list(rows)
-    if found:
-        table_print(columns, found, title=title)
-    else:
-        console().print(empty, markup=False)
-
-
 def _new_finish(row: Json) -> str:
     """When it would finish, and what is said of that."""
     return ": ".join(filter(None, (when(row["finish_after"]), local_words(row["why"]))))
@@ -64,10 +55,10 @@ def delayed_print(delayed: list[Json]) -> None:
         for row in delayed if not row["gains"]
     ]  # fmt: skip
     columns = ("Job", "Name", "Current finish", "New finish")
-    section("Waits longer", (*columns, "Promise"), rows, "Nobody waits longer.")
+    section_print("Waits longer", (*columns, "Promise"), rows, "Nobody waits longer.")
     sooner = [
         (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"])
         for row in delayed if row["gains"]
     ]  # fmt: skip
     if sooner:
-        section("Finishes sooner", columns, sooner, "")
+        section_print("Finishes sooner", columns, sooner, "")

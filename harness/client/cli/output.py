@@ -188,6 +188,15 @@ def table_print(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, title:
     out.print(table if cells else Text("Nothing here yet.", style="dim"))
 
 
+def section_print(title: str, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: str) -> None:
+    """A table under its title, or what to say instead of an empty one."""
+    found = list(rows)
+    if found:
+        table_print(columns, found, title=title)
+    else:
+        console().print(empty, markup=False)
+
+
 def _widths(columns: list[list[str]], width: int) -> list[int]:
     """Letters for each column: as many as its longest word has, more as far as `width` has room for all."""
 

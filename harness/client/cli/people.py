@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from harness.client.cli.changes import change_send
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
 from harness.client.client import Json
@@ -139,12 +140,7 @@ def people_rm(
 
 
 def _change(context: typer.Context, user: str, body: Json, said: str, as_json: bool) -> None:
-    with open_client(context) as client:
-        changed = client.send("PATCH", f"/users/{segment(user)}", body)
-    if as_json:
-        json_print(changed)
-    else:
-        console().print(said, markup=False)
+    change_send(context, "PATCH", f"/users/{segment(user)}", body, said, as_json)
 
 
 def _password_print(made: Json, as_json: bool) -> None:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.changes import LookFlag, change_look, change_send, section
+from harness.client.cli.changes import LookFlag, change_look, change_send
 from harness.client.cli.common import open_client
-from harness.client.cli.output import JsonFlag, duration, idle_words, json_print, local_words, when
+from harness.client.cli.output import JsonFlag, duration, idle_words, json_print, local_words, section_print, when
 from harness.client.client import Json
 from harness.client.errors import ApiError
 from harness.client.transport import segment
@@ -37,9 +37,9 @@ def queue_show(
         return
     times = ("Start", "Its range", "Finish", "Range", "Promised")
     columns = ("Place", "Job", "Project", "Wants", "Priority", *times, "Why it waits")
-    section("Waiting", columns, map(_waiting, queue["waiting"]), "Nothing is waiting.")
+    section_print("Waiting", columns, map(_waiting, queue["waiting"]), "Nothing is waiting.")
     held = ("Job", "Project", "State", "Holds", "Finish", "Range", "Promised", "Slack")
-    section("Running", held, map(_running, queue["running"]), "Nothing is running.")
+    section_print("Running", held, map(_running, queue["running"]), "Nothing is running.")
 
 
 def _name(row: Json) -> tuple[str, str]:

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.changes import LookFlag, change_look, change_send, delayed_print, section
+from harness.client.cli.changes import LookFlag, change_look, change_send, delayed_print
 from harness.client.cli.common import open_client
 from harness.client.cli.moments import moment_read
-from harness.client.cli.output import JsonFlag, console, device_names, json_print, table_print, when
+from harness.client.cli.output import JsonFlag, device_names, json_print, section_print, table_print, when
 from harness.client.client import Json
 from harness.client.errors import BadInput
 from harness.client.transport import segment
@@ -46,17 +46,15 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     body["ends_at"] = moment_read(until, "--until", field="ends_at")
     if start:
         body["starts_at"] = moment_read(start, "--from", field="starts_at", begins=True)
-    with open_client(context) as client:
-        made: Json = client.send("POST", f"/pool/reservations{'/consequences' if look else ''}", body)
-    if as_json:
-        json_print(made["items"] if look else made)
-    elif look:
-        delayed_print(made["items"])
-    else:
-        kept = f"{node} {device}".strip()
-        console().print(f"{made['id']}: {kept} is reserved until {when(made['ends_at'])}.", markup=False)
-        if made.get("delayed"):
-            delayed_print(made["delayed"])
+    if look:
+        change_look(context, "/pool/reservations", body, as_json)
+        return
+    kept = f"{node} {device}".strip()
+
+    def said(made: Json) -> str:
+        return f"{made['id']}: {kept} is reserved until {when(made['ends_at'])}."
+
+    change_send(context, "POST", "/pool/reservations", body, said, as_json)
 
 
 def release(
@@ -138,5 +136,5 @@ def consequences(
         json_print(found)
         return
     running = ((row["job_id"], row["name"], row["devices"], when(row["finish_at"])) for row in found["running"])
-    section("Running until it ends", ("Job", "Name", "Devices", "Until"), running, "Nothing is running there.")
+    section_print("Running until it ends", ("Job", "Name", "Devices", "Until"), running, "Nothing is running there.")
     delayed_print(found["delayed"])

@@ -20,6 +20,7 @@ from harness.broker import client, task_send
 from harness.database import DATABASE_AWAY
 from harness.jobs.admission import promise_give, promises_catch_up, unpromised_start
 from harness.jobs.control.ahead import data_foreseen, data_send_ahead
+from harness.jobs.control.deciding import decide
 from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
 from harness.jobs.control.held import any_planned
@@ -28,7 +29,7 @@ from harness.jobs.control.plans import device_ranks, plan_make
 from harness.jobs.control.saved import place_at
 from harness.jobs.control.streams import DECIDED_BY_KEY, reader_name
 from harness.jobs.control.telemetry import ranks_forget
-from harness.jobs.control.views import Facts, decide, facts_read
+from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
 from harness.jobs.models import Allocation, Job, JobAttempt

@@ -32,8 +32,7 @@ from harness.pool.models import PoolSetting, Quota
 from harness.pool.services import pool_setting_get
 from scheduler import types
 from scheduler.backoff import KEPT_S, MOST_S
-from scheduler.place import place
-from scheduler.types import Decision, JobView, Option, PoolView, Running
+from scheduler.types import JobView, Option, PoolView, Running
 from worker.states import JobState
 
 RESIZING = frozenset({"deadline_energy", "deadline"})
@@ -66,11 +65,6 @@ class Facts:
         if other is None or other.project_id != reader.project_id:
             return "a job of another project"
         return f"“{other.name}”"
-
-
-def decide(facts: Facts) -> Decision:
-    """What is decided on these facts, by control and by whoever foresees what it will do."""
-    return place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
 
 
 def facts_read(*, with_delayed: bool = False) -> Facts:

@@ -176,12 +176,12 @@ def _fail(error: HarnessError) -> None:
 def _reservation_wish(request: HttpRequest, user: User, form: ReservationForm) -> ReservationWish:
     """What the form asks to keep. Raises `Invalid`, `NotFound`."""
     node, _, device = form.cleaned_data["target"].partition("/")
-    ends_at = _moment(request, "ends_at")
+    starts_at, ends_at = _moment(request, "starts_at"), _moment(request, "ends_at")
     assert ends_at is not None  # noqa: S101 - the form asks for one
     return ReservationWish(
         node=node,
         device=device,
-        starts_at=_moment(request, "starts_at"),
+        starts_at=starts_at,
         ends_at=ends_at,
         purpose=form.cleaned_data["purpose"],
         project=_project(user, form.cleaned_data["project"]),

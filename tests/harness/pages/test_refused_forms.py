@@ -277,6 +277,11 @@ def test_a_reservation_that_is_refused_can_be_corrected(admin: Client, changed: 
     assert Reservation.objects.count() == before
 
 
+def test_of_two_wrong_times_of_a_reservation_the_start_is_named_first(admin: Client) -> None:
+    answer = admin.post(reverse("reservation_new"), {**RESERVATION, "starts_at_utc": "early", "ends_at_utc": "late"})
+    assert answer.status_code == 422 and "'early' is not a valid time." in unescape(answer.content.decode())
+
+
 def test_what_is_only_looked_at_is_refused_as_it_would_be(admin: Client) -> None:
     Reservation.objects.all().delete()
     wanted = {**RESERVATION, "ends_at": (timezone.now() + timedelta(hours=1)).isoformat()}

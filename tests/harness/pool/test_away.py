@@ -85,14 +85,14 @@ def test_what_went_away_after_it_was_decided_is_not_given_out(node_make, job, mo
     queue(on_gpu(job))
     from harness.jobs.control import tick as module
 
-    real = module._decide
+    real = module.decide
 
     def decide_and_lose(facts):
         decided = real(facts)
         node_make(gpus={})
         return decided
 
-    monkeypatch.setattr(module, "_decide", decide_and_lose)
+    monkeypatch.setattr(module, "decide", decide_and_lose)
     assert tick() == 0
     assert not job.allocations.exists()
 
