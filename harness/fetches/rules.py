@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from django.conf import settings
 
 from harness.errors import Conflict, Invalid
+from harness.fetches.models import Fetch, FetchState
 from harness.fetches.share_pages import share_page
 from harness.outward.address import AddressRefused, Rules, number_check, url_read
 
@@ -36,6 +37,17 @@ def fetch_check() -> None:
             code="fetch_off",
             hint="Download the file and upload it here, or ask an admin (DLH_FETCHES_AT_ONCE).",
         )
+
+
+def fetch_problem(fetch: Fetch) -> dict[str, str] | None:
+    """Why nothing arrives: of the last try, or that nothing is fetched any more of what waits."""
+    if fetch.state != FetchState.WAITING or settings.FETCHES_AT_ONCE > 0:
+        return fetch.problem  # type: ignore[no-any-return]
+    return {
+        "code": "fetch_off",
+        "message": "This installation fetches nothing from web addresses any more.",
+        "hint": "It goes on once an admin allows it again (DLH_FETCHES_AT_ONCE); or upload the file.",
+    }
 
 
 def url_check(text: str) -> str:
