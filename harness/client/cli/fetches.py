@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated
 
@@ -59,6 +60,21 @@ def _fetched(client: Client, fetch: Json, *, quiet: bool) -> Json:
     return {**client.dataset(ended["dataset"]), "uploaded": True}
 
 
+def each_do(ids: Sequence[str], act: Callable[[str], object]) -> None:
+    """Do it for each of them: one that is refused keeps no other back. Raises the first refusal, the rest are told."""
+    refused = []
+    for one in ids:
+        try:
+            act(one)
+        except ApiError as error:
+            error.message = f"{one}: {error.message}" if len(ids) > 1 else error.message
+            refused.append(error)
+    for error in refused[1:]:
+        notes().print(error.message, markup=False, soft_wrap=True)
+    if refused:
+        raise refused[0]
+
+
 def data_fetches(
     context: typer.Context,
     again: Annotated[list[str] | None, typer.Option("--again", metavar="ID", help="May be repeated.")] = None,
@@ -67,10 +83,8 @@ def data_fetches(
 ) -> None:
     """What the portal fetches from web addresses for you. --again tries one that failed, --give-up forgets one."""
     with open_client(context) as client:
-        for fetch_id in again or []:
-            client.send("POST", f"/fetches/{segment(fetch_id)}/again")
-        for fetch_id in give_up or []:
-            client.send("DELETE", f"/fetches/{segment(fetch_id)}")
+        each_do(again or [], lambda fetch_id: client.send("POST", f"/fetches/{segment(fetch_id)}/again"))
+        each_do(give_up or [], lambda fetch_id: client.send("DELETE", f"/fetches/{segment(fetch_id)}"))
         items: list[Json] = client.get("/fetches")["items"]
     if as_json:
         json_print(items)
