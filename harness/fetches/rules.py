@@ -43,7 +43,7 @@ def fetch_check() -> None:
 def fetch_problem(fetch: Fetch) -> dict[str, str] | None:
     """Why nothing arrives: of the last try, or that nothing is fetched any more of what waits."""
     if fetch.state != FetchState.WAITING or settings.FETCHES_AT_ONCE > 0:
-        return fetch.problem  # type: ignore[no-any-return]
+        return fetch.problem
     return {
         "code": "fetch_off",
         "message": "This installation fetches nothing from web addresses any more.",

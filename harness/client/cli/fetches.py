@@ -69,8 +69,8 @@ def each_do(ids: Sequence[str], act: Callable[[str], object]) -> None:
         except ApiError as error:
             error.message = f"{one}: {error.message}" if len(ids) > 1 else error.message
             refused.append(error)
-    for error in refused[1:]:
-        notes().print(error.message, markup=False, soft_wrap=True)
+    for other in refused[1:]:
+        notes().print(other.message, markup=False, soft_wrap=True)
     if refused:
         raise refused[0]
 
