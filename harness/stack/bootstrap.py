@@ -124,7 +124,11 @@ def node_secrets_take(folder: Path) -> list[str]:
 
     try:
         files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
-        given = {node_slug(file.name): file.read_text().strip() for file in files}
+        given: dict[str, str] = {}
+        for file in files:
+            if (name := node_slug(file.name)) in given:
+                raise SettingsError(f"two files in {folder} are of the node {name}: names are cut after 60 letters")
+            given[name] = file.read_text().strip()
     except OSError as error:
         raise SettingsError(f"the secrets of nodes in {folder} cannot be read: {error.strerror}") from error
     return [name for name, secret in given.items() if node_secret_give(name=name, secret=secret)]

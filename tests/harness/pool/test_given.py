@@ -146,3 +146,13 @@ def test_a_node_asks_the_portal_without_tls_inside_and_people_are_sent_to_it(set
     assert Client().get("/api/v1/health").status_code != 301, "the doctor goes nowhere else"
     for path in ("/login", "/api/v1/jobs", "/api/v1/nodes"):
         assert caller.get(path).status_code == 301
+
+
+def test_two_long_names_that_are_one_after_they_are_cut_are_refused(tmp_path):
+    from harness.env import SettingsError
+    from harness.stack.bootstrap import node_secrets_take
+
+    for end in "ab":
+        (tmp_path / f"{'x' * 60}{end}").write_text(SECRET)
+    with pytest.raises(SettingsError, match=f"two files in .* are of the node {'x' * 60}: names are cut"):
+        node_secrets_take(tmp_path)
