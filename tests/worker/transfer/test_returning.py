@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -201,18 +202,18 @@ def scandir_failing(number: int) -> Any:
     return scandir
 
 
-def test_a_log_on_a_bad_block_keeps_no_checkpoint_from_the_store(
-    returner: Returner, sent: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def bad(_: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
+def test_a_log_on_a_bad_block_keeps_no_checkpoint_from_the_store(returner: Returner, sent: list[list[str]]) -> None:
+    class Bad(io.BytesIO):
+        """Opens, and cannot be read."""
+
+        def read(self, *_: object) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
 
     folder = returner._paths.checkpoints / "step-00000001"
     folder.mkdir(parents=True)
     (folder / "weights").write_text("x")
     returner.offer([{"name": "step-00000001"}])
-    returner._logs[0] = returner._paths.root / "rank0.log"
-    monkeypatch.setattr(returner, "_log_send", bad)
+    returner._logs[0] = cast(Path, SimpleNamespace(open=lambda _mode: Bad()))
     returner._round(False)
     assert ["weights"] in sent and notes(returner) == []
     returner._round(True)
