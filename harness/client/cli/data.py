@@ -211,7 +211,11 @@ def data_uploads(
 ) -> None:
     """Your unfinished uploads; `dlh data add FILE` goes on with one. With --give-up it is forgotten with its bytes."""
     with open_client(context) as client:
-        each_do(give_up or [], lambda one: client.transport.request("DELETE", _upload(one), headers=TUS_HEADERS))
+
+        def forget(upload_id: str) -> None:
+            client.transport.request("DELETE", _upload(upload_id), headers=TUS_HEADERS)
+
+        each_do([(forget, one) for one in give_up or []])
         items: list[Json] = client.get("/uploads")["items"]
     if as_json:
         json_print(items)

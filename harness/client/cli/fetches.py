@@ -60,17 +60,22 @@ def _fetched(client: Client, fetch: Json, *, quiet: bool) -> Json:
     return {**client.dataset(ended["dataset"]), "uploaded": True}
 
 
-def each_do(ids: Sequence[str], act: Callable[[str], object]) -> None:
-    """Do it for each of them: one that is refused keeps no other back. Raises the first refusal, the rest are told."""
-    refused = []
-    for one in ids:
-        try:
-            act(one)
-        except ApiError as error:
-            error.message = f"{one}: {error.message}" if len(ids) > 1 else error.message
-            refused.append(error)
-    for other in refused[1:]:
-        notes().print(other.message, markup=False, soft_wrap=True)
+def each_do(acts: Sequence[tuple[Callable[[str], object], str]]) -> None:
+    """Do each of them for its id: one that is refused keeps no other back. Raises the first refusal, the rest are told;
+    and all of them where something else breaks it off, such as a portal that is gone."""
+    refused: list[ApiError] = []
+    raised = 0
+    try:
+        for act, one in acts:
+            try:
+                act(one)
+            except ApiError as error:
+                error.message = f"{one}: {error.message}" if len(acts) > 1 else error.message
+                refused.append(error)
+        raised = 1
+    finally:
+        for other in refused[raised:]:
+            notes().print(other.message, markup=False, soft_wrap=True)
     if refused:
         raise refused[0]
 
@@ -83,8 +88,14 @@ def data_fetches(
 ) -> None:
     """What the portal fetches from web addresses for you. --again tries one that failed, --give-up forgets one."""
     with open_client(context) as client:
-        each_do(again or [], lambda fetch_id: client.send("POST", f"/fetches/{segment(fetch_id)}/again"))
-        each_do(give_up or [], lambda fetch_id: client.send("DELETE", f"/fetches/{segment(fetch_id)}"))
+
+        def retry(fetch_id: str) -> None:
+            client.send("POST", f"/fetches/{segment(fetch_id)}/again")
+
+        def forget(fetch_id: str) -> None:
+            client.send("DELETE", f"/fetches/{segment(fetch_id)}")
+
+        each_do([*((retry, one) for one in again or []), *((forget, one) for one in give_up or [])])
         items: list[Json] = client.get("/fetches")["items"]
     if as_json:
         json_print(items)
