@@ -157,7 +157,8 @@ def _doctor_run_joined(folder: Path, node: Json) -> Json:
         return doctor_run(folder, node)
     except NodeBroken as error:
         again = f"dlh doctor --home {shlex.quote(str(folder))}"
-        notes().print(f"{node['node']} has joined, but was not looked over. Do it later: {again}", soft_wrap=True)
+        told = f"{node['node']} has joined, but was not looked over. Do it later: {again}"
+        notes().print(told, markup=False, soft_wrap=True)
         meaning = "Nobody knows whether this machine can do what it should."
         finding = {"name": "doctor", "state": "bad", "text": error.message, "meaning": meaning, "step": error.hint}
         return {"ok": False, "findings": [finding]}

@@ -181,12 +181,12 @@ def test_a_look_that_breaks_off_after_the_join_leaves_the_node_joined_and_says_h
         return program_json(module, env)
 
     monkeypatch.setattr(node, "program_json", broken)
-    home = tmp_path / "node"
+    home = tmp_path / "[lab]" / "node"
     joined = dlh("node", "join", portal.url, token, "--home", home)
     assert joined.code == 0 and became, joined.err
     words = " ".join(joined.out.split())
     assert "node-2 has joined. Its home is" in words and "did not end within 180 s" in words
-    assert f"node-2 has joined, but was not looked over. Do it later: dlh doctor --home {home}" in joined.err
+    assert f"node-2 has joined, but was not looked over. Do it later: dlh doctor --home '{home}'" in joined.err
 
 
 def test_what_has_not_joined_cannot_start(dlh: Dlh, tmp_path: Path) -> None:
