@@ -19,7 +19,10 @@ TWINS_AT = "twins_at"
 """In `Node.description`: when two machines were last found to report as this node (epoch)."""
 TWINS_FOR_S = 60.0
 """So long after that one of them is taken to be there still."""
-_BOOT_BEFORE = "boot_before"
+AGENTS = "agents"
+"""In `Node.description`, and never shown: of each agent that reported lately its id, when it did last, and when it last
+spoke again after another one had (epoch; None: never). Last is who spoke last."""
+_AGENTS_MOST = 16
 _SMALL_MAX, _INTEGER_MAX = 2**15 - 1, 2**31 - 1
 
 
@@ -51,7 +54,7 @@ def report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields, l
 def _described(report: Mapping[str, Any]) -> dict[str, Any]:
     """What the agent says, without what control alone finds out."""
     told = dict(report.get("description", {}))
-    return {key: value for key, value in told.items() if key not in (TWINS_AT, _BOOT_BEFORE)}
+    return {key: value for key, value in told.items() if key not in (TWINS_AT, AGENTS)}
 
 
 def clock_settle(told: dict[str, Any], before: Node) -> None:
@@ -64,17 +67,27 @@ def clock_settle(told: dict[str, Any], before: Node) -> None:
             description[CLOCK_OFF] = before.description[CLOCK_OFF]
 
 
-def twins_settle(told: dict[str, Any], before: Node) -> None:
-    """Two machines that were started with one node's secret: a boot that was over comes back, which no reboot does."""
-    description, now_s = told["description"], time.time()
-    was, at_s = str(before.description.get(_BOOT_BEFORE, "")), before.description.get(TWINS_AT, 0.0)
-    is_other = bool(before.boot_id) and told["boot_id"] != before.boot_id
-    if is_other and told["boot_id"] == was:
-        at_s = now_s
-    if is_other or was:
-        description[_BOOT_BEFORE] = before.boot_id if is_other else was
+def twins_settle(told: dict[str, Any], before: Node, agent_id: str) -> None:
+    """Two machines that were started with one node's secret: an agent speaks again after another one has, twice.
+
+    Once it may do so after a restart, whose messages crossed. `agent_id`: of the one that reports now, new at each
+    start; empty where its release is an earlier one, and then it tells nothing.
+    """
+    now_s, at_s = time.time(), before.description.get(TWINS_AT, 0.0)
+    agents = [agent for agent in before.description.get(AGENTS, ()) if abs(now_s - agent[1]) < TWINS_FOR_S]
+    if agent_id:
+        again_s = None
+        if mine := next((agent for agent in agents if agent[0] == agent_id), None):
+            again_s = mine[2]
+            if mine is not agents[-1]:
+                at_s = now_s if again_s is not None and abs(now_s - again_s) < TWINS_FOR_S else at_s
+                again_s = now_s
+            agents.remove(mine)
+        agents.append([agent_id, now_s, again_s])
+    if agents:
+        told["description"][AGENTS] = agents[-_AGENTS_MOST:]
     if abs(now_s - at_s) < TWINS_FOR_S:
-        description[TWINS_AT] = at_s
+        told["description"][TWINS_AT] = at_s
 
 
 def _clock_off(report: Mapping[str, Any]) -> dict[str, float | None]:

@@ -199,12 +199,13 @@ def node_report(report: dict[str, Any]) -> Node | None:
         return None
     with transaction.atomic():
         node, made = Node.objects.select_for_update().get_or_create(name=name)
-        if node.agent_left and node.agent_left == _agent_id(report.get("agent_id")):
+        agent_id = _agent_id(report.get("agent_id"))
+        if node.agent_left and node.agent_left == agent_id:
             _log.info("dropped a report of the node %s that its agent sent before it left", name)
             return None
         before = NodeState.DOWN if made else NodeState(node.state)
         clock_settle(told, node)
-        twins_settle(told, node)
+        twins_settle(told, node, agent_id)
         for field, value in told.items():
             setattr(node, field, value)
         rests = node.drain_wanted or _is_amiss(node)
