@@ -82,6 +82,8 @@ class NodeView:
     """Up, but an admin has it take no new jobs."""
     clock_off: bool = False
     """Up, but nothing starts there until its clock is right."""
+    twins: bool = False
+    """Up, but nothing starts there while two machines report as it."""
     memory_bytes: int
     memory_held_bytes: int = 0
     """Asked for by jobs that run there."""

@@ -104,7 +104,7 @@ def _request(paths: RunPaths, token: int, name: str) -> None:
 
 def _spawn(plan: RunPlan, paths: RunPaths, module: str = "") -> registry.Entry:
     module = module or ("worker.supervisor" if depot_here() is None else "worker.transfer.supervisor")
-    argv = [sys.executable, "-m", module, str(paths.root), str(plan.token), paths.part]
+    argv = [sys.executable, "-P", "-m", module, str(paths.root), str(plan.token), paths.part]
     with (paths.attempt(plan.token) / "supervisor.log").open("ab") as log:
         child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     _children.append(child)

@@ -45,6 +45,7 @@ def identity_signin(*, told: Told, oidc: OidcSettings) -> User:
                 )
             Identity.objects.filter(pk=identity.pk).update(used_at=timezone.now())
             _admin_by_group(user, identity, told, oidc)
+            _address_take(user, told)
     except IntegrityError as error:  # two first sign-ins at once
         raise Conflict("This account was made a moment ago.", hint="Sign in again.") from error
     log.info("sign-in by the identity provider: user %s, identity %s", user.username, identity.pk)
@@ -82,13 +83,17 @@ def identity_prove(*, user: User, told: Told, since: float) -> None:
 
 
 def identity_unlink(*, actor: User, user: User, oidc: OidcSettings, keep_session: str | None = None) -> None:
-    """Remove a user's link, and sign them out but in the session of that key: an admin anybody's, people their own, as
-    long as a password lets them in. Raises `Forbidden`, `NotFound`, `Conflict`."""
+    """Remove a user's link with the right that the provider's group gave, and sign them out but in the session of that
+    key: an admin anybody's, people their own, as long as a password lets them in and another admin is left.
+
+    Raises `Forbidden`, `NotFound`, `Conflict`.
+    """
     if actor != user:
         require_admin(actor)
     elif token_of(actor) is not None:
         raise Forbidden("A token cannot change how its person signs in.", hint="Use the Account page.")
     with transaction.atomic():
+        admins_hold()  # before the row, as at a sign-in
         held = User.objects.select_for_update().get(pk=user.pk)
         identity = Identity.objects.filter(user=held, issuer=oidc.issuer).first()
         if identity is None:
@@ -97,6 +102,8 @@ def identity_unlink(*, actor: User, user: User, oidc: OidcSettings, keep_session
             raise Conflict(
                 "Without the link you could not sign in any more.", hint="Have an admin give you a password first."
             )
+        if identity.made_admin and held.is_superuser:  # nobody would take it back on leaving the group
+            user_update(actor=actor, user=held, is_admin=False)
         identity.delete()
         sessions_end(user=held, but_key=keep_session)
         audit_write(actor, "identity_unlink", held.username, issuer=oidc.issuer)
@@ -222,6 +229,25 @@ def _account_make(told: Told, oidc: OidcSettings) -> Identity:
         raise Conflict(f"There is an account {user.username} already.", hint=_LINK_HINT) from error
     audit_write(user, "user_create", user.username, issuer=told.issuer)
     return _link(user, told, by=user)
+
+
+def _address_take(user: User, told: Told) -> None:
+    """The provider's address for the user, where it is verified and nobody else's."""
+    if not told.email or told.email == user.email or address_obstacle(user, told.email):
+        return
+    user.email, user.link_allowed_until = told.email, None
+    user.save(update_fields=["email", "link_allowed_until"])
+    audit_write(user, "user_update", user.username, email=told.email, issuer=told.issuer)
+
+
+def address_obstacle(user: User, email: str) -> str:
+    """Why an address cannot become the user's; empty: it can."""
+    try:
+        User._meta.get_field("email").clean(email, user)
+    except ValidationError:
+        return "it is none that an account here can have"
+    taken = User.objects.filter(email__iexact=email).exclude(pk=user.pk).exists()
+    return "another account here has it" if taken else ""
 
 
 def _admin_by_group(user: User, identity: Identity, told: Told, oidc: OidcSettings) -> None:

@@ -23,8 +23,8 @@ from harness.client.upload import file_sha256
 TIMEOUT = httpx.Timeout(600.0, connect=10.0)
 """The portal may have to read what lies before the place to go on from, or to hash a large file."""
 _WAITS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
-_AGAIN = "Run the same command again."
-_GO_ON = "Run the same command again: it continues where it stopped."
+AGAIN = "Run the same command again."
+GO_ON = "Run the same command again: it continues where it stopped."
 
 
 class Damaged(ClientError):
@@ -79,7 +79,7 @@ class Download:
                 if not self._known_etag():
                     raise
                 if failures > len(_WAITS_S):
-                    raise Unreachable(f"The download was interrupted: {error.message}", hint=_GO_ON) from error
+                    raise Unreachable(f"The download was interrupted: {error.message}", hint=GO_ON) from error
                 self.sleep(_WAITS_S[failures - 1])
 
     def _fetch(self, progress: Progress | None) -> str:
@@ -124,14 +124,14 @@ class Download:
             if error.status != 412:
                 raise
             self._forget()
-            raise Damaged("The file changed while it was being downloaded.", hint=_AGAIN) from error
+            raise Damaged("The file changed while it was being downloaded.", hint=AGAIN) from error
         named = told.headers.get("Repr-Digest", "")
         if not named:
             return
         digest = base64.b64encode(bytes.fromhex(file_sha256(self._part))).decode()
         if named != f"sha-256=:{digest}:":
             self._forget()
-            raise Damaged(f"{self.target.name} was damaged in transit; nothing of it was kept.", hint=_AGAIN)
+            raise Damaged(f"{self.target.name} was damaged in transit and thrown away.", hint=AGAIN)
 
     @property
     def _address(self) -> str:

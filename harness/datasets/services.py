@@ -210,7 +210,8 @@ def dataset_update(
         raise Conflict("This dataset is in the trash.", hint="Restore it first.")
     renamed = {} if name is None else {"name": _name_check(name)}
     plain = _options_wanted(dataset, column_types, target, options)
-    if plain != dataset.options or dataset.state == DatasetState.FAILED:
+    is_renamed_alone = name is not None and (column_types, target, options) == (None, None, None)
+    if plain != dataset.options or (dataset.state == DatasetState.FAILED and not is_renamed_alone):
         _read_anew(dataset, plain, renamed)
     elif renamed:
         _write(dataset, Dataset.objects.filter(pk=dataset.pk, deleted_at=None), renamed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -60,11 +60,19 @@ def claim() -> Fetch | None:
                 state=FetchState.FETCHING,
                 run=found.run + 1,
                 beat_at=now,
-                begun_at=found.begun_at or now,
+                begun_at=_begun_at(found, now),
                 rate_bytes_s=0.0,
             ):
                 return Fetch.objects.select_related("upload__owner", "upload__project").get(pk=found.pk)
     return None
+
+
+def _begun_at(fetch: Fetch, now: datetime) -> datetime:
+    """Later by the time in which nobody could be at it: control was off, or others had their turn."""
+    if fetch.begun_at is None:
+        return now
+    since = fetch.beat_at if fetch.state == FetchState.FETCHING and fetch.beat_at else fetch.due_at
+    return fetch.begun_at + max(now - since, timedelta())
 
 
 def _at_it(owner_id: int) -> QuerySet[Fetch]:

@@ -36,6 +36,7 @@ class Fetch(models.Model):
     beat_at = models.DateTimeField(null=True, blank=True)
     """While it is fetched: when the one who fetches was last at it."""
     begun_at = models.DateTimeField(null=True, blank=True)
+    """Moved on by the time in which nobody was at it."""
     tries = models.PositiveIntegerField(default=0)
     """In a row that brought next to nothing."""
     restarts = models.PositiveIntegerField(default=0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import idna
 from django.conf import settings
 
 from harness.errors import Conflict, Invalid
+from harness.fetches.models import Fetch, FetchState
 from harness.fetches.share_pages import share_page
 from harness.outward.address import AddressRefused, Rules, number_check, url_read
 
@@ -38,6 +40,17 @@ def fetch_check() -> None:
         )
 
 
+def fetch_problem(fetch: Fetch) -> dict[str, str] | None:
+    """Why nothing arrives: of the last try, or that nothing is fetched any more of what waits."""
+    if fetch.state != FetchState.WAITING or settings.FETCHES_AT_ONCE > 0:
+        return fetch.problem
+    return {
+        "code": "fetch_off",
+        "message": "This installation fetches nothing from web addresses any more.",
+        "hint": "It goes on once an admin allows it again (DLH_FETCHES_AT_ONCE); or upload the file.",
+    }
+
+
 def url_check(text: str) -> str:
     """A pasted address as it is asked for. Raises `Invalid` for what is none, or is known to be no file."""
     try:
@@ -58,8 +71,18 @@ def _plain(text: str) -> str:
         raise AddressRefused(f"A dataset's address must be a URL of at most {URL_LETTERS_MAX} characters.")
     try:
         parts = urlsplit(text)
-        host = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
+        host = parts.netloc if parts.netloc.isascii() else _host_plain(parts.netloc)
     except ValueError as error:
         raise AddressRefused("This is not a valid URL.") from error
     path, query = (quote(part, safe=_PLAIN) for part in (parts.path, parts.query))
     return urlunsplit((parts.scheme, host, path, query, ""))
+
+
+def _host_plain(netloc: str) -> str:
+    """The name as browsers ask for it (IDNA 2008): by Python's own codec (2003) `straße` would be another's `strasse`.
+
+    Raises `ValueError`.
+    """
+    user, at, rest = netloc.rpartition("@")
+    name, colon, port = rest.partition(":")
+    return f"{user}{at}{idna.encode(name, uts46=True).decode()}{colon}{port}"

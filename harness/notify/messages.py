@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from datetime import tzinfo
 from typing import Any
+from urllib.parse import urlsplit
 
 from harness.moments import moments_told
 
 SIGNATURE_HEADER = "X-DLH-Signature"
 _ZERO_WIDTH_SPACE = "\u200b"
+_MATTERMOST_PATH = re.compile(r"/hooks/[a-z0-9]{26}/?$")
+"""How the paths of its incoming webhooks end. In Slack a backslash would escape nothing, but stand there."""
+_MARKDOWN = re.compile(r"[\\`*_\[\]()#!|~]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,23 +65,28 @@ def _whose(message: Message) -> str:
     return one_line(", ".join(filter(None, (name and f"Project {name}", owner and f"job of {owner}"))))
 
 
-def webhook_body(message: Message, *, delivery_id: str, kind: str, at: str) -> bytes:
-    """JSON of a webhook. `text` is what receivers in the manner of Slack show: to many, so its moments are in UTC."""
+def webhook_body(message: Message, *, delivery_id: str, kind: str, at: str, url: str = "") -> bytes:
+    """JSON for the webhook at `url`. `text` is what receivers in the manner of Slack show: to many, so its moments are
+    in UTC."""
+    is_mattermost = _MATTERMOST_PATH.search(urlsplit(url).path) is not None
     told = {
         "id": delivery_id,
         "event": kind,
         "at": at,
-        "text": _chat_text(message),
+        "text": _chat_text(message, is_markdown=is_mattermost),
         **message.to_dict(),
     }
     return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _chat_text(message: Message) -> str:
-    """Escaped as Slack asks for it; a name like `@all` or `<!channel>` calls nobody."""
+def _chat_text(message: Message, *, is_markdown: bool) -> str:
+    """Escaped as Slack asks for it, and for Mattermost its Markdown as well; a name like `@all` or `<!channel>` calls
+    nobody, and none becomes a link, a picture or a heading."""
     name = message.project.get("name", "")
     said = f"{name}: {message.title}" if name else message.title
     said = one_line(f"{said}. {message.detail}" if message.detail else said)
+    if is_markdown:
+        said = _MARKDOWN.sub(r"\\\g<0>", said)
     said = said.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return f"{said.replace('@', '@' + _ZERO_WIDTH_SPACE)} {message.url}"
 

@@ -120,7 +120,7 @@ def _mail(delivery: Delivery, choice: NotifyChoice, message: Message) -> None:
 
 def _post(delivery: Delivery, choice: NotifyChoice, message: Message) -> None:
     at = delivery.created_at.isoformat(timespec="seconds")
-    body = webhook_body(message, delivery_id=delivery.pk, kind=delivery.kind, at=at)
+    body = webhook_body(message, delivery_id=delivery.pk, kind=delivery.kind, at=at, url=choice.webhook_url)
     headers = {
         "Content-Type": "application/json; charset=utf-8",
         "User-Agent": f"deep-learning-harness/{release()}",

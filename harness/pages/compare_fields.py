@@ -22,7 +22,7 @@ _OWN = {"data.dataset"}
 _IN_WORDS: dict[str, Callable[[Any], str]] = {"task": task_word, "model.family": words}
 _PARTS = {"train": "training", "val": "validation"}
 _SCORES = {str(metric) for metric in Metric} | SMALLER_IS_BETTER
-_COSTS = (("run_s", "Run time (s)", -1), ("energy_j", "Energy (J)", -1), ("samples_per_s", "Rows/s", 1))
+_COSTS = (("run_s", "Run time (s)", -1), ("energy_j", "Energy (J)", -1), ("samples_per_s", "Samples/s", 1))
 Field = dict[str, Any]
 
 

@@ -37,7 +37,7 @@ _LABELS = {
     "epoch": "Epochs done",
     "epochs": "Epochs planned",
     "step": "Steps done",
-    "samples_per_s": "Rows/s",
+    "samples_per_s": "Samples/s",
     "run_s": "Run time",
     "parent": "Cloned from",
     "created_at": "Made",

@@ -39,6 +39,7 @@ from harness.pages.spec_fields import spec_groups
 from harness.pages.words import JOB_ACTIONS
 from harness.plain import value_at
 from harness.pool.hardware import hardware
+from harness.pool.reports import TWINS_AT
 from harness.pool.selectors import PoolOverview
 from harness.rates.selectors import job_rate, rate_test_first
 from scheduler.offers.words import energy_words
@@ -225,6 +226,7 @@ def submit_summary(job: Job, pool: PoolOverview) -> dict[str, Any]:
     wanted = spec_value(job, "resources.count")
     suggestion: dict[str, Any] = next((item for item in job.suggestions if item.get("family") == job.family), {})
     up = [node for node in pool.nodes if node.state == "up"]
+    resting = [node for node in pool.nodes if node.state == "drain" and not node.drain_wanted]
     # A person's own model has no size of ours.
     lines = [line for line in _SPEC_LINES if job.family != OWN or line[1] != "model.size"]
     lines = [line for line in lines if line[1] not in _WHERE_NAMED or spec_value(job, line[1])]
@@ -236,7 +238,8 @@ def submit_summary(job: Job, pool: PoolOverview) -> dict[str, Any]:
         "queued": jobs_queued_count(),
         "no_node": not up,
         "draining": [node.name for node in pool.nodes if node.state == "drain" and node.drain_wanted],
-        "clock_off": [node.name for node in pool.nodes if node.state == "drain" and not node.drain_wanted],
+        "clock_off": [node.name for node in resting if TWINS_AT not in node.description],
+        "twins": [node.name for node in resting if TWINS_AT in node.description],
         "must_wait": isinstance(wanted, int) and wanted > pool.free,
         "least_level": minimum_sandbox_level(job),
         "best_level": max((node.sandbox_level for node in up), default=None),

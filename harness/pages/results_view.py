@@ -259,7 +259,7 @@ def _speedup_chart(job: Job) -> list[dict[str, Any]]:
         "id": "speedup",
         "title": "Speed-up by ranks",
         "kind": "curve",
-        "columns": ["series", "ranks", "speed-up", "rows per second", "run"],
+        "columns": ["series", "ranks", "speed-up", "samples per second", "run"],
         "rows": lines,
         "note": "The same program, data and model of device: newest run of each number of ranks, this one for its own.",
     }

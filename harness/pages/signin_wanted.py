@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth import logout
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
@@ -15,6 +16,7 @@ from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
 from harness.accounts.bearer import bearer_token
+from harness.accounts.identities import may_use_password
 from harness.accounts.models import User
 from harness.accounts.second_factor import second_factor_id
 from harness.api.errors import error_response
@@ -67,6 +69,8 @@ def _held(request: HttpRequest, user: User, name: str) -> HttpResponseBase | Non
         if settings.OIDC and issuer == settings.OIDC.issuer:
             return None
         return _refused(request, "The identity provider that you signed in by counts no longer.", _AGAIN, "login")
+    if settings.OIDC and settings.OIDC.emergency_admin and not may_use_password(user, settings.OIDC):
+        return _refused(request, _ENDED, f"Sign in by the identity provider: {settings.OIDC.label}.", "login")
     wants_factor = settings.SECOND_FACTOR == "all" or (settings.SECOND_FACTOR == "admins" and user.is_superuser)
     factor = second_factor_id(user) if wants_factor else ""
     if factor and request.session.get(SHOWN) != factor and name not in _SETTING_UP:
@@ -79,6 +83,7 @@ def _held(request: HttpRequest, user: User, name: str) -> HttpResponseBase | Non
 
 
 _AGAIN = "Sign in again."
+_ENDED = "Sign-ins by password have ended here."
 _FACTOR = "Here people sign in with a second factor."
 _SET_BY_OTHERS = "Somebody else set your password."
 _CHOOSE = "Load the page again and choose one that only you know; API tokens work as before."
@@ -93,6 +98,7 @@ def _refused(request: HttpRequest, message: str, hint: str, to: str) -> HttpResp
         return error_answer(request, error)
     if to == "login":
         logout(request)
+        messages.error(request, message, extra_tags=hint)
     back = request.get_full_path()
     leads_back = to == _PASSWORD and request.method in ("GET", "HEAD") and back != reverse("home")
     return redirect(f"{reverse(to)}?{urlencode({'next': back})}" if leads_back else reverse(to))

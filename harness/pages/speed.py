@@ -48,7 +48,7 @@ def _drives_several(plan: RunPlan) -> bool:
 
 
 def throughput(job: Job) -> float | None:
-    """Rows per second over all ranks, as the run itself measured it; None without results."""
+    """Samples per second over all ranks, as the run itself measured it; None without results."""
     try:
         timing = job_results(job).get("timing")
     except HarnessError:

@@ -101,6 +101,11 @@ def broker_trouble(error: redis.RedisError) -> Unavailable:
             hint="In the portal's settings, give DLH_REDIS_URL the user and the password that the broker knows, and "
             "start the portal again.",
         )
+    if isinstance(error, redis.exceptions.NoPermissionError):
+        return Unavailable(
+            f"The portal's user at the broker lacks a right: {error}.",
+            hint="Give the user of DLH_REDIS_URL that right at the broker (ACL SETUSER).",
+        )
     return Unavailable("The portal's broker does not answer.", hint="Try again in a moment.")
 
 

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from harness.pool.models import Node, NodeState
+from harness.pool.reports import AGENTS
 from scheduler.data_way import ASSUMED_SPREAD, spread_of
 
 HIDDEN = ("datasets", "copying", "fetches")
@@ -78,13 +79,14 @@ def _number(value: Any) -> float | None:
 def description_shown(description: Mapping[str, Any]) -> dict[str, Any]:
     """What everybody may read of what a node says of itself; of a copy that goes on its `copying_share` alone, of what
     it fetched the rate."""
-    cache = description.get("cache")
+    told = {key: value for key, value in description.items() if key != AGENTS}
+    cache = told.get("cache")
     if not isinstance(cache, dict):
-        return dict(description)
+        return told
     shown = {key: value for key, value in cache.items() if key not in HIDDEN}
     copying = cache.get("copying")
     if isinstance(copying, dict) and isinstance(share := copying.get("share"), (int, float)):
         shown["copying_share"] = share
     if (rate := _rate(_rates(cache.get("fetches")))) is not None:
         shown["bytes_per_s"] = rate
-    return {**description, "cache": shown}
+    return {**told, "cache": shown}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,14 @@ from harness.pool.terms import CLOCK_LIMIT_S
 
 CLOCK_OFF = "clock_off_s"
 """In `Node.description`: how far its clock is ahead of ours (behind: below 0), where that is too far for work."""
+TWINS_AT = "twins_at"
+"""In `Node.description`: when two machines were last found to report as this node (epoch)."""
+TWINS_FOR_S = 60.0
+"""So long after that one of them is taken to be there still."""
+AGENTS = "agents"
+"""In `Node.description`, and never shown: of each agent that reported lately its id, when it did last, and when it last
+spoke again after another one had (epoch; None: never). Last is who spoke last."""
+_AGENTS_MOST = 16
 _SMALL_MAX, _INTEGER_MAX = 2**15 - 1, 2**31 - 1
 
 
@@ -26,7 +35,7 @@ def report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields, l
         "memory_bytes": _whole(report.get("memory_bytes", 0)),
         "sandbox_level": _whole(report.get("sandbox_level", 0), _SMALL_MAX),
         "sandbox_reason": str(report.get("sandbox_reason", "")),
-        "description": {**dict(report.get("description", {})), **_clock_off(report)},
+        "description": {**_described(report), **_clock_off(report)},
         "boot_id": str(report.get("boot_id", ""))[:64],
         "address": str(report.get("address", ""))[:64],
         "running": [{"job_id": str(item["job_id"]), "token": int(item["token"])} for item in report.get("running", [])],
@@ -42,6 +51,12 @@ def report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields, l
     return node, devices, idle_readings(report.get("idle_power"))
 
 
+def _described(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What the agent says, without what control alone finds out."""
+    told = dict(report.get("description", {}))
+    return {key: value for key, value in told.items() if key not in (TWINS_AT, AGENTS)}
+
+
 def clock_settle(told: dict[str, Any], before: Node) -> None:
     """Where a report could not tell how far the clock is off, what was told last holds, until the host is started anew:
     its clock may then be another."""
@@ -50,6 +65,29 @@ def clock_settle(told: dict[str, Any], before: Node) -> None:
         del description[CLOCK_OFF]
         if CLOCK_OFF in before.description and told["boot_id"] == before.boot_id:
             description[CLOCK_OFF] = before.description[CLOCK_OFF]
+
+
+def twins_settle(told: dict[str, Any], before: Node, agent_id: str) -> None:
+    """Two machines that were started with one node's secret: an agent speaks again after another one has, twice.
+
+    Once it may do so after a restart, whose messages crossed. `agent_id`: of the one that reports now, new at each
+    start; empty where its release is an earlier one, and then it tells nothing.
+    """
+    now_s, at_s = time.time(), before.description.get(TWINS_AT, 0.0)
+    agents = [agent for agent in before.description.get(AGENTS, ()) if abs(now_s - agent[1]) < TWINS_FOR_S]
+    if agent_id:
+        again_s = None
+        if mine := next((agent for agent in agents if agent[0] == agent_id), None):
+            again_s = mine[2]
+            if mine is not agents[-1]:
+                at_s = now_s if again_s is not None and abs(now_s - again_s) < TWINS_FOR_S else at_s
+                again_s = now_s
+            agents.remove(mine)
+        agents.append([agent_id, now_s, again_s])
+    if agents:
+        told["description"][AGENTS] = agents[-_AGENTS_MOST:]
+    if abs(now_s - at_s) < TWINS_FOR_S:
+        told["description"][TWINS_AT] = at_s
 
 
 def _clock_off(report: Mapping[str, Any]) -> dict[str, float | None]:

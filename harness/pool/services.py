@@ -22,7 +22,7 @@ from harness.pool.models import Device, NetworkEncryption, Node, NodeState, Poli
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
 from harness.pool.presence import absence_begin, absence_end, absence_until
-from harness.pool.reports import CLOCK_OFF, clock_settle, report_read
+from harness.pool.reports import CLOCK_OFF, TWINS_AT, clock_settle, report_read, twins_settle
 from harness.pool.terms import NODE_NAME
 from worker.queues import node_queue_name
 
@@ -127,7 +127,7 @@ def _drain_set(user: User, name: str, *, wanted: bool) -> Node:
     old = NodeState.UP if wanted else NodeState.DRAIN
     new = NodeState.DRAIN if wanted else NodeState.UP
     Node.objects.filter(pk=node.pk).update(drain_wanted=wanted)
-    if wanted or CLOCK_OFF not in node.description:
+    if wanted or not _is_amiss(node):
         Node.objects.filter(pk=node.pk, state=old).update(state=new)
     audit_write(user, "node_drain" if wanted else "node_undrain", name)
     node.refresh_from_db()
@@ -176,6 +176,12 @@ def device_slow(*, user: User, node: str, kind: str, index: int, factor: float) 
     return device
 
 
+def _is_amiss(node: Node) -> bool:
+    """Nothing new is started there: what is sent to a clock that is off may be out of date there, starts, of one job
+    after the other; and of two machines nobody knows which one takes it."""
+    return CLOCK_OFF in node.description or TWINS_AT in node.description
+
+
 def node_report(report: dict[str, Any]) -> Node | None:
     """Take in a heartbeat of an agent: the node joins, its devices follow what it says. Idempotent.
 
@@ -193,15 +199,16 @@ def node_report(report: dict[str, Any]) -> Node | None:
         return None
     with transaction.atomic():
         node, made = Node.objects.select_for_update().get_or_create(name=name)
-        if node.agent_left and node.agent_left == _agent_id(report.get("agent_id")):
+        agent_id = _agent_id(report.get("agent_id"))
+        if node.agent_left and node.agent_left == agent_id:
             _log.info("dropped a report of the node %s that its agent sent before it left", name)
             return None
         before = NodeState.DOWN if made else NodeState(node.state)
         clock_settle(told, node)
+        twins_settle(told, node, agent_id)
         for field, value in told.items():
             setattr(node, field, value)
-        # What is sent to a clock that is off may be out of date there: starts, of one job after the other.
-        rests = node.drain_wanted or CLOCK_OFF in node.description
+        rests = node.drain_wanted or _is_amiss(node)
         node.state = NodeState.DRAIN if rests else NodeState.UP
         is_first, node.heartbeat_at = node.heartbeat_at is None, timezone.now()
         node.save()

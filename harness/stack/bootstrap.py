@@ -122,12 +122,20 @@ def node_secrets_take(folder: Path) -> list[str]:
     """
     from harness.pool.given import node_secret_give
 
+    given: dict[str, tuple[str, str]] = {}
     try:
         files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
-        given = {node_slug(file.name): file.read_text().strip() for file in files}
+        for file in files:
+            name, secret = node_slug(file.name), file.read_text().strip()
+            other, known = given.setdefault(name, (file.name, secret))
+            if known != secret:
+                raise SettingsError(
+                    f"the files {other} and {file.name} in {folder} give the node {name} two secrets: of a file's "
+                    "name the small letters, digits and hyphens count, 60 at most"
+                )
     except OSError as error:
         raise SettingsError(f"the secrets of nodes in {folder} cannot be read: {error.strerror}") from error
-    return [name for name, secret in given.items() if node_secret_give(name=name, secret=secret)]
+    return [name for name, (_, secret) in given.items() if node_secret_give(name=name, secret=secret)]
 
 
 def main() -> None:

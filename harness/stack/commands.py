@@ -31,4 +31,4 @@ def control_command(name: str) -> list[str]:
 
 def node_command() -> list[str]:
     """The agent of a node, which `DLH_NODE_NAME` names."""
-    return [sys.executable, "-m", "worker.agent"]
+    return [sys.executable, "-P", "-m", "worker.agent"]

@@ -146,7 +146,7 @@ def training_note(job: dict[str, Any]) -> str:
     parts = [f"epoch {int(job['epoch'])}/{job['epochs']}"] if job.get("epochs") else []
     value = (job.get("last_values") or {}).get(f"val/{job.get('metric_name')}")
     parts += [f"{job['metric_name']} {value:.3f}"] if value is not None else []
-    parts += [f"{number_words(job['samples_per_s'], 3)} rows/s"] if job.get("samples_per_s") else []
+    parts += [f"{number_words(job['samples_per_s'], 3)} samples/s"] if job.get("samples_per_s") else []
     parts += [f"about {duration_words(job['eta_s'])} left" if job.get("eta_s") is not None else "measuring ..."]
     return ", ".join(parts)
 

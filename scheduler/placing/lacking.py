@@ -25,6 +25,7 @@ from worker.words import size_words
 _NAMED = 3
 """So many nodes are named at most."""
 _CLOCK_OFF = "given nothing until the clock there is right (Pool)"
+_TWINS = "given nothing while two machines report as one node (Pool)"
 _TO_START = "make run where the portal is, dlh node start on another machine"
 
 
@@ -213,9 +214,7 @@ def _when(working: Sequence[NodeView], helping: Sequence[NodeView], wish: _Wish)
     """What has to become of the helping ones: of one, of all or of enough. `working`: those that they would join."""
     names = [node.name for node in helping]
     if len(helping) == 1:
-        (node,) = helping
-        kept = "the clock of {} is right" if node.clock_off else "{} drains no longer" if node.draining else "{} is up"
-        return kept.format(node.name)
+        return _kept(helping[0])[1]
     base, total = wish.by_level(working), wish.by_level((*working, *helping))
     each = [(node.sandbox_level, wish.room(node)) for node in helping]
     if all(wish.enough(base[level] + one) for level, one in each):
@@ -229,7 +228,7 @@ def _with(text: str, away: Iterable[NodeView]) -> str:
     """The text, and of each of the nodes what keeps it from working."""
     names: dict[str, list[str]] = defaultdict(list)
     for node in away:
-        names["draining" if node.draining else _CLOCK_OFF if node.clock_off else "down"].append(node.name)
+        names[_kept(node)[0]].append(node.name)
     are = (f"{_listed(of)} {'is' if len(of) == 1 else 'are'} {what}." for what, of in sorted(names.items()))
     return " ".join((text, *are))
 
@@ -256,7 +255,18 @@ def _undrain(away: Iterable[NodeView]) -> str:
 
 
 def _is_down(node: NodeView) -> bool:
-    return not node.draining and not node.clock_off
+    return _kept(node)[0] == "down"
+
+
+def _kept(node: NodeView) -> tuple[str, str]:
+    """(what it is, what has to become of it) of one that takes no work."""
+    if node.draining:
+        return "draining", f"{node.name} drains no longer"
+    if node.twins:
+        return _TWINS, f"one machine alone reports as {node.name}"
+    if node.clock_off:
+        return _CLOCK_OFF, f"the clock of {node.name} is right"
+    return "down", f"{node.name} is up"
 
 
 def _listed(names: Sequence[str]) -> str:

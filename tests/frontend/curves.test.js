@@ -70,7 +70,7 @@ test("charts are in the same order however their keys arrived", () => {
 });
 
 test("a key names its chart, its line and the colour of its rank", () => {
-  assert.equal(groupOf("rank0/samples_per_s").title, "rows per second by rank");
+  assert.equal(groupOf("rank0/samples_per_s").title, "samples per second by rank");
   assert.equal(groupOf("rank0/staleness_most").title, "largest staleness by rank");
   const rank = groupOf("rank3/rows_per_s");
   assert.deepEqual([rank.title, rank.label, rank.hue], ["rows per second by rank", "rank 3", 3]);

@@ -92,6 +92,11 @@ ONE_UP = "Only one node takes work; n2 does not."
             "n2 is given nothing until the clock there is right (Pool).",
             "the clock of n2 is right",
         ),
+        (
+            {"twins": True},
+            "n2 is given nothing while two machines report as one node (Pool).",
+            "one machine alone reports as n2",
+        ),
     ],
 )
 def test_a_gang_that_starts_once_another_node_is_back_is_told_which(at, text, when):

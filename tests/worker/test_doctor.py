@@ -350,3 +350,11 @@ def test_a_cache_in_which_bits_flip_is_told_for_a_month(tmp_path):
     found = machine.cache_contents(cache, soon)
     assert found.state is State.WARN and found.step and "2 became damaged" in found.text and "1 MiB" in found.text
     assert machine.cache_contents(cache, late).state is State.OK
+
+
+def test_an_address_of_ipv6_is_told_as_that_and_not_as_a_firewall():
+    line = network.own_ports("fd00::4")
+    assert line.state is State.WARN and "meet by IPv4" in line.meaning and "firewall" not in f"{line.text} {line.step}"
+    for own, place in (("192.0.2.4", "fd00::7"), ("fd00::4", "192.0.2.7")):
+        (line,) = network.reach(own, [{"name": "n", "state": "idle", "address": place}])
+        assert line.state is State.BAD and "meet by IPv4" in line.meaning and "through" not in line.step

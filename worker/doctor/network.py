@@ -27,6 +27,8 @@ PEERS_AT_ONCE = 64
 PEERS_NAMED = 8
 """So many have a line of their own, good and bad ones each: the portal takes 60 lines of one machine."""
 _NAMES_MAX = 20
+_BY_IPV4 = "ranks that share the hosts' networks meet by IPv4 alone"
+_NAME_IPV4 = "Name an IPv4 address of each node (DLH_NODE_ADDRESS, or --address when joining)."
 _RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -67,6 +69,10 @@ def own_address(own: str, *, several: bool) -> Finding:
         meaning = "Only nodes of this same machine reach it: good for tests, not for a pool of several machines."
         return warn(name, text, meaning, step) if several else ok(name, text, meaning)
     return ok(name, text)
+
+
+def _is_ipv6(address: str) -> bool:
+    return ":" in address
 
 
 def own_network(problem: str, *, required: bool = False) -> Finding:
@@ -111,6 +117,8 @@ def host_name(level: int) -> Finding:
 
 def own_ports(own: str) -> Finding:
     """A connection to ourselves by the address that others use: it stays within this machine, see `inbound`."""
+    if _is_ipv6(own):
+        return warn("own ports", f"{own} is of IPv6", f"{_BY_IPV4[0].upper()}{_BY_IPV4[1:]}.", _NAME_IPV4)
     low, high = port_range()
     try:
         with socket.socket() as server:
@@ -182,6 +190,8 @@ def _peer(own: str, peer: dict[str, Any], *, able: bool) -> Finding:
         return tunnel(
             name, place, encrypted=bool(peer.get("encrypted")), required=bool(peer.get("encryption_required"))
         )
+    if _is_ipv6(place) or _is_ipv6(own):
+        return bad(name, f"its address is {place}, ours {own}", f"No job can span the two: {_BY_IPV4}.", _NAME_IPV4)
     low, high = port_range()
     ports = random.Random(place).sample(range(low, high + 1), PORTS_TRIED)  # noqa: S311 - a choice, no secret
     silent = [port for port in ports if not answers(place, port)]

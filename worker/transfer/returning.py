@@ -158,7 +158,10 @@ class Returner:
 
     def _round(self, ending: bool) -> None:
         for rank in list(self._logs):
-            self._log_send(rank)
+            try:
+                self._log_send(rank)
+            except OSError as error:
+                self._log_unreadable(rank, error, ending)
         if ending:
             self._waiting.extendleft(reversed(self._put_off))
             for name in self.too_large.names:
@@ -195,6 +198,15 @@ class Returner:
                     del self._logs[rank]
                     return
                 file.seek(self._sent[rank])
+
+    def _log_unreadable(self, rank: int, error: OSError, ending: bool) -> None:
+        """One on a bad block keeps no checkpoint back; it is tried again in each round. Any other error is raised."""
+        if not may_be_one_file(error):
+            raise error
+        _log.warning("the log of rank %d cannot be read now: %s", rank, error)
+        if ending:
+            told = f"The node cannot read the rest of the log of rank {rank}: {error.strerror}. It stays there."
+            self.notes.put({"message": told})
 
     def _checkpoint(self, data: dict[str, Any]) -> None:
         """Return one and have it told; what was removed meanwhile goes with it, or with the next one."""

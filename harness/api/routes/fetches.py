@@ -13,6 +13,7 @@ from harness.api.schemas.base import Done, Items
 from harness.api.schemas.fetches import FetchIn, FetchOut
 from harness.fetches import selectors, services
 from harness.fetches.models import Fetch, FetchState
+from harness.fetches.rules import fetch_problem
 
 router = Router()
 _SHOWN_MAX = 200
@@ -31,7 +32,7 @@ def fetch_out(fetch: Fetch) -> FetchOut:
         total_bytes=fetch.total_bytes,
         rate_bytes_s=fetch.rate_bytes_s,
         left_s=fetch.left_s,
-        problem=fetch.problem,
+        problem=fetch_problem(fetch),
         due_at=fetch.due_at,
         dataset=upload.dataset_id,
         created_at=upload.created_at,

@@ -153,7 +153,7 @@ class JobOut(Schema):
     epoch: float
     epochs: int
     progress: float = Field(description="0-1, from the steps; 1 of a job that has succeeded.")
-    samples_per_s: float | None = Field(description="Rows per second over all ranks, while it has devices.")
+    samples_per_s: float | None = Field(description="Rows or pictures per second over all ranks, while it has devices.")
     eta_s: float | None = Field(description="Seconds left of a job that has devices: until `expected_finish_at`.")
     idle_s: float | None = Field(
         description="Seconds without progress, once they are many times what a step takes. Null, too, while control "

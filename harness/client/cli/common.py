@@ -88,7 +88,7 @@ def transfer_bar(*, quiet: bool) -> Progress:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
         console=out,
-        disable=quiet,
+        disable=quiet or not out.is_terminal,  # elsewhere an empty line would be left of it
         transient=True,
     )
 
@@ -97,7 +97,7 @@ def share_bar(*, quiet: bool) -> Progress:
     """A bar of shares on standard error."""
     out = notes()
     columns = (CutColumn("{task.description}", out, others=20), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    return Progress(*columns, console=out, disable=quiet, transient=True)
+    return Progress(*columns, console=out, disable=quiet or not out.is_terminal, transient=True)
 
 
 def dataset_upload(

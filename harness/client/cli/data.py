@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.client.cli.common import dataset_found, dataset_ready, dataset_upload, file_named, open_client
-from harness.client.cli.fetches import data_fetches, dataset_fetch, is_address
+from harness.client.cli.fetches import data_fetches, dataset_fetch, each_do, is_address
 from harness.client.cli.local_profile import profile_here
 from harness.client.cli.output import JsonFlag, console, json_print, notes, number, pairs_print, size, table_print, when
 from harness.client.cli.storage import ForeverFlag, remove
@@ -211,8 +211,11 @@ def data_uploads(
 ) -> None:
     """Your unfinished uploads; `dlh data add FILE` goes on with one. With --give-up it is forgotten with its bytes."""
     with open_client(context) as client:
-        for upload_id in give_up or []:
-            client.transport.request("DELETE", f"/uploads/{segment(upload_id)}", headers=TUS_HEADERS)
+
+        def forget(upload_id: str) -> None:
+            client.transport.request("DELETE", _upload(upload_id), headers=TUS_HEADERS)
+
+        each_do([(forget, one) for one in give_up or []])
         items: list[Json] = client.get("/uploads")["items"]
     if as_json:
         json_print(items)
@@ -225,6 +228,10 @@ def data_uploads(
             for one in items
         ),
     )  # fmt: skip
+
+
+def _upload(upload_id: str) -> str:
+    return f"/uploads/{segment(upload_id)}"
 
 
 app.command("fetches")(data_fetches)

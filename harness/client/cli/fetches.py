@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated
 
@@ -59,6 +60,26 @@ def _fetched(client: Client, fetch: Json, *, quiet: bool) -> Json:
     return {**client.dataset(ended["dataset"]), "uploaded": True}
 
 
+def each_do(acts: Sequence[tuple[Callable[[str], object], str]]) -> None:
+    """Do each of them for its id: one that is refused keeps no other back. Raises the first refusal, the rest are told;
+    and all of them where something else breaks it off, such as a portal that is gone."""
+    refused: list[ApiError] = []
+    raised = 0
+    try:
+        for act, one in acts:
+            try:
+                act(one)
+            except ApiError as error:
+                error.message = f"{one}: {error.message}" if len(acts) > 1 else error.message
+                refused.append(error)
+        raised = 1
+    finally:
+        for other in refused[raised:]:
+            notes().print(other.message, markup=False, soft_wrap=True)
+    if refused:
+        raise refused[0]
+
+
 def data_fetches(
     context: typer.Context,
     again: Annotated[list[str] | None, typer.Option("--again", metavar="ID", help="May be repeated.")] = None,
@@ -67,10 +88,14 @@ def data_fetches(
 ) -> None:
     """What the portal fetches from web addresses for you. --again tries one that failed, --give-up forgets one."""
     with open_client(context) as client:
-        for fetch_id in again or []:
+
+        def retry(fetch_id: str) -> None:
             client.send("POST", f"/fetches/{segment(fetch_id)}/again")
-        for fetch_id in give_up or []:
+
+        def forget(fetch_id: str) -> None:
             client.send("DELETE", f"/fetches/{segment(fetch_id)}")
+
+        each_do([*((retry, one) for one in again or []), *((forget, one) for one in give_up or [])])
         items: list[Json] = client.get("/fetches")["items"]
     if as_json:
         json_print(items)

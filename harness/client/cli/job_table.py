@@ -17,7 +17,7 @@ _HEADS = {
     "predicted_energy_j": "Energy (predicted, J)",
     "energy_basis": "Energy rests on",
     "predicted_energy_basis": "Energy (predicted) rests on",
-    "samples_per_s": "Rows/s",
+    "samples_per_s": "Samples/s",
     "metric_best": "Best (validation)",
     "metric_test": "Test",
 }

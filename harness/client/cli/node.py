@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -141,13 +142,26 @@ def node_join(
     for name in (ADDRESS, CACHE_GIB):
         os.environ.pop(name, None)  # an option of this command goes before its variable, and the node has either now
     private_write(node_file(folder), json.dumps(node, indent=1) + "\n")
-    report = doctor_run(folder, node)
+    report = _doctor_run_joined(folder, node)
     if as_json:
         json_print({"node": node["node"], "home": str(folder), "facts": facts, **report})
     else:
         _told(node["node"], folder, facts, report)
     if start:
         agent_run(folder, node, silent=as_json)
+
+
+def _doctor_run_joined(folder: Path, node: Json) -> Json:
+    """As `doctor_run`; the token is spent, so a look that breaks off does not undo the joining."""
+    try:
+        return doctor_run(folder, node)
+    except NodeBroken as error:
+        again = f"dlh doctor --home {shlex.quote(str(folder))}"
+        told = f"{node['node']} has joined, but was not looked over. Do it later: {again}"
+        notes().print(told, markup=False, soft_wrap=True)
+        meaning = "Nobody knows whether this machine can do what it should."
+        finding = {"name": "doctor", "state": "bad", "text": error.message, "meaning": meaning, "step": error.hint}
+        return {"ok": False, "findings": [finding]}
 
 
 def _joined(url: str, token: str, facts: Json) -> Json:
@@ -196,7 +210,7 @@ def agent_run(home: Path, node: Json, *, silent: bool) -> None:
     if not silent:
         console().print(f"Starting the agent of {node['node']}. Ctrl-C ends it.", markup=False)
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, "-m", "worker.agent"], environment(home, node))  # noqa: S606
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "worker.agent"], environment(home, node))  # noqa: S606
 
 
 @app.command("start")

@@ -44,6 +44,10 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
             side = "ahead of" if off_s > 0 else "behind"
             said = f"{node['name']} accepts no new jobs: its clock is {duration(abs(off_s))} {side} the portal's."
             console().print(f"{said} There: timedatectl set-ntp true", markup=False)
+        if node["description"].get("twins_at") and node["state"] != "down":
+            said = f"No job starts on {node['name']}: two machines report as it. Stop the agent of one of them, and"
+            how = "have that machine join anew: dlh pool add NODE, then there dlh node join URL TOKEN --home OTHER;"
+            console().print(f"{said} {how} or give it a secret file of its own.", markup=False)
         for device in node["devices"]:
             if (away_s := device.get("away_s")) is not None:
                 name = f"{device['kind']}:{device['index']}"
@@ -98,6 +102,8 @@ def _let_in_words(node: Json) -> str:
         return f"{node['name']} is down: it accepts jobs once it is back."
     if node["description"].get("clock_off_s"):
         return f"{node['name']} accepts jobs once its clock is right."
+    if node["description"].get("twins_at"):
+        return f"{node['name']} accepts jobs once one machine alone reports as it."
     return f"{node['name']} accepts jobs again."
 
 

@@ -24,7 +24,7 @@ from harness.client.cli.output import (
     when,
 )
 from harness.client.client import Client, Json
-from harness.client.download import download
+from harness.client.download import AGAIN, GO_ON, download
 from harness.client.errors import ApiError, BadInput, ClientError, WaitTimeout
 from harness.client.transport import Transport, segment
 
@@ -87,7 +87,8 @@ def _named(job: str, prediction: str) -> Iterator[None]:
     except ClientError as error:
         is_gone = isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
         if not is_gone and not isinstance(error, WaitTimeout):  # which names it
-            error.hint = f"{error.hint} {kept}".strip()
+            # The same command would not bring the rest, but make a second one.
+            error.hint = kept if error.hint in (AGAIN, GO_ON) else f"{error.hint} {kept}".strip()
         error.details = {"prediction": prediction}
         raise
 

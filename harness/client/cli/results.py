@@ -62,7 +62,8 @@ def _timing_words(key: str, value: Any) -> tuple[str, str]:
     if not _is_number(value):
         return _words(key), "" if value is None else str(value)
     if key.endswith("_per_s"):
-        return _TIMING_WORDS.get(key, _words(key)), f"{number(value, 3)} {'rows' if key == 'samples_per_s' else ''}/s"
+        what = "samples" if key == "samples_per_s" else ""
+        return _TIMING_WORDS.get(key, _words(key)), f"{number(value, 3)} {what}/s"
     if key.endswith("_s"):
         return _TIMING_WORDS.get(key, _words(key.removesuffix("_s"))), duration(value)
     if key.endswith("_bytes"):

@@ -119,7 +119,7 @@ def _note(job: Json) -> str:
         if (value := job["last_values"].get(key)) is not None:
             parts.append(f"{key} {number(value)}")
     if job["samples_per_s"] and job["state"] in _MOVING:
-        parts.append(f"{number(job['samples_per_s'], 3)} rows/s")
+        parts.append(f"{number(job['samples_per_s'], 3)} samples/s")
     return " · ".join(parts)
 
 

@@ -22,7 +22,7 @@ const NAMES = {
   roc_auc: "ROC AUC",
   rmse: "RMSE",
   mae: "MAE",
-  samples_per_s: "rows per second",
+  samples_per_s: "samples per second",
   staleness_most: "largest staleness",
 };
 

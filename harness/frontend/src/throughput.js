@@ -1,4 +1,4 @@
-// Rows per second of each rank over the run, on the results tab: the same chart as on the live tab.
+// Samples per second of each rank over the run, on the results tab: the same chart as on the live tab.
 
 import { points } from "./charts/curve_data.js";
 import { inOrder, Panel } from "./curves_panel.js";

@@ -16,6 +16,7 @@ from harness.jobs.options import wanted_memory_bytes
 from harness.pool.gangs import gang_problem
 from harness.pool.models import Device, Node, NodeState, PoolSetting, Reservation
 from harness.pool.networks import networks_everywhere
+from harness.pool.reports import TWINS_AT
 from scheduler.job_view import SPAN_LEVEL, memory_by_node
 from scheduler.kinds import declared_name
 from scheduler.types import DeviceKey, DeviceView, NodeView, PoolView, Reserved
@@ -29,7 +30,7 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     """Nodes, devices, and what is reserved from now on."""
     memory, (devices, unseen) = _memory_held(holding), _devices(now, holding)
     nodes = list(Node.objects.defer("description", "running", "check_result"))
-    apart = gang_problem(nodes, setting)
+    apart, resting = gang_problem(nodes, setting), _resting(nodes)
     view = PoolView(
         spans_nodes=setting.span_nodes and not apart,
         apart=apart,
@@ -39,7 +40,8 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
                 name=node.name,
                 takes_work=node.state == NodeState.UP,
                 draining=node.drain_wanted and node.state == NodeState.DRAIN,
-                clock_off=not node.drain_wanted and node.state == NodeState.DRAIN,
+                clock_off=resting.get(node.pk) is False,
+                twins=resting.get(node.pk, False),
                 sandbox_level=node.sandbox_level,
                 memory_bytes=node.memory_bytes,
                 memory_held_bytes=memory.get(node.pk, 0),
@@ -52,6 +54,16 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     )
     needed = (setting.minimum_sandbox_level_own_code, setting.minimum_sandbox_level_generated)
     return view.levelled(needed) if view.spans_nodes else view
+
+
+def _resting(nodes: Sequence[Node]) -> dict[str, bool]:
+    """Those that are given nothing though no admin wishes it, by key: whether because two machines report as one; else
+    its clock is off."""
+    resting = [node.pk for node in nodes if node.state == NodeState.DRAIN and not node.drain_wanted]
+    if not resting:
+        return {}
+    twins = Node.objects.filter(pk__in=resting, description__has_key=TWINS_AT).values_list("pk", flat=True)
+    return {**dict.fromkeys(resting, False), **dict.fromkeys(twins, True)}
 
 
 def reservation_followed(pool: PoolView, row: Reservation, seen_s: float) -> PoolView:

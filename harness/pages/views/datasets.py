@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
@@ -103,7 +102,6 @@ def dataset_upload(request: HttpRequest) -> HttpResponseBase:
             error = problem
     context = {
         **fetch_context(request),
-        "can_fetch": settings.FETCHES_AT_ONCE > 0,
         "error": error,
         # What may be given instead is put where it is sent from.
         "url": _direct_url(error) or request.POST.get("url", ""),

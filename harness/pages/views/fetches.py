@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
@@ -24,7 +25,7 @@ def fetch_rows(request: HttpRequest) -> HttpResponseBase:
 def fetch_context(request: HttpRequest) -> dict[str, Any]:
     """What the fragment shows."""
     rows = list(fetch_list(user=person(request))[:SHOWN_MAX])
-    return {"fetches": rows, "is_open": any(row.is_open for row in rows)}
+    return {"fetches": rows, "is_open": any(row.is_open for row in rows), "can_fetch": settings.FETCHES_AT_ONCE > 0}
 
 
 @page("POST")

@@ -25,7 +25,7 @@ from harness.pool.joining import join_command, join_token_make
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeState
 from harness.pool.removing import node_remove
-from harness.pool.reports import CLOCK_OFF
+from harness.pool.reports import CLOCK_OFF, TWINS_AT
 from harness.pool.selectors import NodeRow, pool_overview
 from harness.pool.services import (
     node_add,
@@ -150,6 +150,8 @@ def _let_in_words(name: str) -> str:
         return f"{name} is down: it accepts jobs once it is back."
     if node is not None and CLOCK_OFF in node.description:
         return f"{name} accepts jobs once its clock is right."
+    if node is not None and TWINS_AT in node.description:
+        return f"{name} accepts jobs once one machine alone reports as it."
     return f"{name} accepts jobs again."
 
 

@@ -20,7 +20,13 @@ from django.utils.crypto import constant_time_compare
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from harness.accounts.identities import identity_link, identity_prove, identity_signin, identity_unlink
+from harness.accounts.identities import (
+    address_obstacle,
+    identity_link,
+    identity_prove,
+    identity_signin,
+    identity_unlink,
+)
 from harness.accounts.models import User
 from harness.accounts.provider import Way, answer_check, code_redeem, way_address
 from harness.accounts.signin import client_address, signin_failed, signin_wait
@@ -125,10 +131,15 @@ def _arrived(request: HttpRequest, kept: dict[str, Any] | None, to: str) -> Http
         return redirect("account_end")
     if request.user.is_authenticated:
         return redirect(to or reverse("home"))
-    user = identity_signin(told=code_redeem(oidc, way, code=code, back=_back()), oidc=oidc)
+    told = code_redeem(oidc, way, code=code, back=_back())
+    user = identity_signin(told=told, oidc=oidc)
     request.session.flush()  # nothing of before: neither its key nor half a sign-in by password
     login(request, user, backend=BACKEND)
     request.session[BY_PROVIDER] = oidc.issuer
+    if told.email and told.email != user.email:
+        obstacle = address_obstacle(user, told.email)
+        hint = "Tell an admin of this installation."
+        messages.warning(request, f"Your address at the provider, {told.email}, was not taken over: {obstacle}.", hint)
     return redirect(to or reverse("home"))
 
 

@@ -87,3 +87,17 @@ def test_time_left_is_told_where_the_length_is_known(caller: Client) -> None:
     assert caller.get(f"{API}/fetches/{fetch_id}").json()["left_s"] == 4.0
     Fetch.objects.filter(pk=fetch_id).update(total_bytes=None)
     assert caller.get(f"{API}/fetches/{fetch_id}").json()["left_s"] is None
+
+
+def test_what_waits_where_fetches_were_turned_off_says_so(
+    caller: Client, people: SimpleNamespace, settings: Any
+) -> None:
+    made = begin(caller, "http://127.0.0.1:9999/t.csv").json()
+    assert made["problem"] is None
+    settings.FETCHES_AT_ONCE = 0
+    body = caller.get(f"{API}/fetches/{made['id']}").json()
+    assert (body["state"], body["problem"]["code"]) == ("waiting", "fetch_off")
+    browser = Client()
+    browser.force_login(people.owner)
+    page = browser.get("/datasets/fetches/").content.decode()
+    assert "fetches nothing from web addresses any more" in page and "Waiting for its turn" not in page

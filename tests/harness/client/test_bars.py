@@ -52,6 +52,15 @@ def test_who_follows_a_job_sees_its_state_its_share_and_the_time_left(monkeypatc
     assert runs._note(JOB).startswith("epoch 2.4/10 · 3 min left · train/loss 0.3127")
 
 
+@pytest.mark.parametrize("bar_of", [common.transfer_bar, common.share_bar])
+def test_a_bar_leaves_nothing_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch, bar_of: Any) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    with bar_of(quiet=False) as bar:
+        bar.update(bar.add_task("Uploading", total=2.0), completed=2.0)
+    assert written.getvalue() == ""
+
+
 def test_a_long_name_leaves_room_for_what_was_sent_and_how_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = screen_made(monkeypatch)
     with common.transfer_bar(quiet=False) as bar:

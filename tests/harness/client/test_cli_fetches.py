@@ -50,6 +50,42 @@ def test_what_went_wrong_is_said_and_it_may_be_tried_again_or_given_up(
     assert len(dlh("data", "list", "--json").json) == 1
 
 
+def test_of_several_that_are_given_up_one_that_is_gone_keeps_no_other(dlh: Dlh, files: Files) -> None:
+    files.acts["/flowers.csv"] = status(404)
+    ids = [
+        dlh("data", "add", files.url("/flowers.csv"), "--no-wait", "--json").json["id"],
+        dlh("data", "add", files.url("/flowers.csv"), "--no-wait", "--json").json["id"],
+    ]
+    words = [word for one in (ids[0], "nosuch", "neither", ids[1]) for word in ("--give-up", one)]
+    refused = dlh("data", "fetches", *words)
+    assert refused.code != 0 and "nosuch: There is no such fetch" in refused.err and "neither: There" in refused.err
+    assert dlh("data", "fetches", "--json").json == []
+
+
+def test_one_that_cannot_be_tried_again_keeps_no_other_from_being_given_up(dlh: Dlh, files: Files) -> None:
+    files.acts["/flowers.csv"] = status(404)
+    known = dlh("data", "add", files.url("/flowers.csv"), "--no-wait", "--json").json["id"]
+    refused = dlh("data", "fetches", "--again", "nosuch", "--give-up", known)
+    assert refused.code == 3 and "nosuch: There is no such fetch" in refused.err
+    assert dlh("data", "fetches", "--json").json == []
+
+
+def test_what_was_refused_before_the_portal_is_gone_is_told(
+    dlh: Dlh, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = Client.send
+
+    def sent(client: Client, method: str, path: str, *rest: Any) -> Any:
+        if path.endswith("/later"):
+            raise Unreachable("The portal does not answer.")
+        return send(client, method, path, *rest)
+
+    monkeypatch.setattr(Client, "send", sent)
+    refused = dlh("data", "fetches", "--again", "nosuch", "--again", "neither", "--give-up", "later")
+    assert refused.code == 4 and "does not answer" in refused.err
+    assert "nosuch: There is no such fetch" in refused.err and "neither: There is" in refused.err
+
+
 def test_without_waiting_it_says_where_to_look(dlh: Dlh, files: Files) -> None:
     files.acts["/flowers.csv"] = status(503)
     told = dlh("data", "add", files.url("/flowers.csv"), "--no-wait")

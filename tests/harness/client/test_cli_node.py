@@ -166,6 +166,29 @@ def test_a_look_that_takes_too_long_is_not_taken_for_a_missing_harness(monkeypat
     assert "slow" in told.value.hint and "installed" not in told.value.hint
 
 
+def test_a_look_that_breaks_off_after_the_join_leaves_the_node_joined_and_says_how_to_look_again(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import node
+
+    became: list[list[str]] = []
+    monkeypatch.setattr(os, "execve", lambda _path, argv, _env: became.append(argv))
+    program_json = node.program_json
+
+    def broken(module: str, env: dict[str, str]) -> Any:
+        if module == "worker.doctor":
+            raise node.NodeBroken("worker.doctor did not end within 180 s.", hint="Something here is slow.")
+        return program_json(module, env)
+
+    monkeypatch.setattr(node, "program_json", broken)
+    home = tmp_path / "[lab]" / "node"
+    joined = dlh("node", "join", portal.url, token, "--home", home)
+    assert joined.code == 0 and became, joined.err
+    words = " ".join(joined.out.split())
+    assert "node-2 has joined. Its home is" in words and "did not end within 180 s" in words
+    assert f"node-2 has joined, but was not looked over. Do it later: dlh doctor --home '{home}'" in joined.err
+
+
 def test_what_has_not_joined_cannot_start(dlh: Dlh, tmp_path: Path) -> None:
     refused = dlh("node", "start", "--home", tmp_path)
     assert refused.code == 2 and "dlh node join" in refused.err
@@ -257,7 +280,7 @@ def test_with_json_nothing_but_json_is_printed_before_the_agent_runs(
     started = dlh("node", "start", "--home", home, "--json")
     assert started.json == {"node": "node-2", "home": str(home), "url": portal.url}
     assert "Starting the agent of node-2" in dlh("node", "start", "--home", home).out
-    assert [argv[1:] for argv in became] == [["-m", "worker.agent"]] * 3
+    assert [argv[1:] for argv in became] == [["-P", "-m", "worker.agent"]] * 3
 
 
 def test_words_for_people_name_devices_links_and_what_is_to_be_done(

@@ -38,12 +38,24 @@ def test_the_pool_is_shown_and_changed_by_admins(
     dlh("pool", "drain", "node-1")
     Node.objects.filter(name="node-1").update(state="drain", description={"clock_off_s": 40.0})
     assert "node-1 accepts jobs once its clock is right." in dlh("pool", "undrain", "node-1").out
+    Node.objects.filter(name="node-1").update(description={"twins_at": 1.0})
+    assert "node-1 accepts jobs once one machine alone reports as it." in dlh("pool", "undrain", "node-1").out
     Node.objects.filter(name="node-1").update(description={})
     dlh("pool", "undrain", "node-1")
     assert {node["name"] for node in dlh("pool", "--json").json["nodes"]} == {"node-1", "node-2"}
     assert dlh("pool", "rm", "node-2", "--json").json["ok"]
     assert dlh("pool", "rm", "node-1", "--json").json["error"]["code"] == "conflict"
     assert "node-1" in dlh("pool").out
+
+
+def test_two_machines_that_report_as_one_node_are_told_with_what_to_do(dlh: Dlh, node_make: Any) -> None:
+    node_make()
+    Node.objects.update(state="drain", description={"twins_at": 1.0})
+    told = " ".join(dlh("pool").out.split())
+    assert "No job starts on node-1: two machines report as it." in told
+    assert "dlh pool add NODE, then there dlh node join URL TOKEN --home OTHER" in told
+    Node.objects.update(state="down")
+    assert "two machines" not in dlh("pool").out, "neither does any more"
 
 
 def test_what_still_runs_on_a_node_that_drains_is_busy_alone(dlh: Dlh, node_make: Any, job_make: Any) -> None:

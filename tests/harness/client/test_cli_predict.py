@@ -53,6 +53,24 @@ def test_a_prediction_is_waited_for_and_written(dlh: Dlh, ended_job: Any, flower
 
 
 @pytest.mark.usefixtures("answered")
+def test_an_answer_that_was_damaged_on_its_way_is_brought_again_and_not_made_again(
+    dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    from harness.client.cli import predictions
+    from harness.client.download import AGAIN, Damaged
+
+    def damaged(*_: Any) -> None:
+        raise Damaged("out.csv was damaged in transit and thrown away.", hint=AGAIN)
+
+    monkeypatch.setattr(predictions, "answer_download", damaged)
+    ended = dlh("predict", ended_job.pk, flowers_csv, "--out", tmp_path / "out.csv")
+    see = f"`dlh predictions {ended_job.pk} {Prediction.objects.get().pk}`"
+    words = " ".join(ended.err.split())
+    assert "thrown away. Hint: The prediction is kept:" in words and see in words
+    assert ended.code != 0 and "same command again" not in words
+
+
+@pytest.mark.usefixtures("answered")
 def test_the_answer_of_an_earlier_prediction_is_brought_again(
     dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path
 ) -> None:

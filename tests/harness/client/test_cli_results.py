@@ -57,7 +57,7 @@ def test_results_are_rounded_and_have_units(dlh: Dlh, ended_job: Any) -> None:
     out = dlh("results", ended_job.pk).out
     words = [" ".join(line.split()) for line in out.splitlines()]
     assert "macro f1 0.9512" in words and "rmse 123,457" in words
-    assert "Training time 1 min 23 s" in words and "Throughput 27,105 rows/s" in words
+    assert "Training time 1 min 23 s" in words and "Throughput 27,105 samples/s" in words
     assert "Parameters 184,394" in words and "Memory per rank 3 MiB" in words
     assert dlh("results", ended_job.pk, "--json").json["timing"]["train_s"] == 83.24567
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from harness.client import Unreachable
 from tests.factory_rates import report_make, trials_report_make
@@ -96,6 +98,37 @@ def test_trials_of_a_job_are_awaited_shown_and_used(
     job.refresh_from_db()
     test = job.rate_tests.get()
     assert job.spec["training"]["learning_rate"] == test.used_rate == pytest.approx(test.trials["rate"], rel=0.01)
+
+
+@pytest.mark.usefixtures("portal")
+def test_a_test_that_waits_for_a_device_is_awaited_as_long_as_it_waits(
+    dlh: Dlh, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.api.routes import rates
+    from harness.client.cli import rates as command
+    from harness.rates.models import RateTest
+    from harness.rates.sending import WAIT_LIMIT_S, rate_test_expire
+
+    clock, seen = SimpleNamespace(now_s=0.0), []
+
+    def begun(**asked: Any) -> Any:  # as of a job that was submitted with a test before it
+        return RateTest.objects.create(job=job, by=asked["user"], submit=True)
+
+    def looked_at(test: Any) -> None:
+        seen.append(clock.now_s)
+        RateTest.objects.update(created_at=timezone.now() - timedelta(seconds=clock.now_s))
+        test.refresh_from_db()
+        rate_test_expire(test)
+
+    def slept(_: float) -> None:
+        clock.now_s += 100.0
+
+    start_by(monkeypatch, begun)
+    monkeypatch.setattr(rates, "rate_test_expire", looked_at)
+    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: clock.now_s, sleep=slept))
+    ended = dlh("lr-find", job.pk)
+    assert ended.code == 1 and "No device was idle for it in time" in ended.err
+    assert seen[-1] >= WAIT_LIMIT_S > command._WAIT_S
 
 
 @pytest.mark.parametrize(

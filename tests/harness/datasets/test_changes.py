@@ -23,6 +23,18 @@ def test_other_types_are_read_anew_and_the_old_content_stays_for_its_jobs(datase
     assert dataset.sha256 == before and dataset.state == "ready"
 
 
+def test_a_dataset_that_could_not_be_read_is_renamed_without_reading_it_again(dataset, people, broker, tasks_sent):
+    Dataset.objects.update(state="failed", problem={"code": "one_class", "message": "m", "hint": ""})
+    dataset.refresh_from_db()
+    tasks_sent.clear()
+    services.dataset_update(user=people.mate, dataset=dataset, name="Other")
+    dataset.refresh_from_db()
+    assert (dataset.name, dataset.state, dataset.problem["code"], tasks_sent) == ("Other", "failed", "one_class", [])
+    services.dataset_update(user=people.mate, dataset=dataset)
+    dataset.refresh_from_db()
+    assert dataset.state != "failed" and dataset.problem is None
+
+
 def test_a_guessed_target_stays_a_guess_when_types_are_changed(dataset, people, broker, tasks_sent):
     before, guess = dataset.sha256, dataset.profile["target"]
     other = next(column["name"] for column in dataset.profile["columns"] if column["name"] != guess)

@@ -175,6 +175,27 @@ def test_one_whose_process_was_killed_is_gone_on_with_by_another(files, waiting,
     assert asked_parts(files)[1].startswith("bytes=")
 
 
+@pytest.mark.parametrize("state", ["fetching", "waiting"])
+def test_days_in_which_control_was_off_are_not_counted(files, waiting, state):
+    files.acts["/t.csv"] = parts()
+    fetch = waiting("/t.csv")
+    off_since = timezone.now() - timedelta(days=2)
+    begun_at = off_since - timedelta(hours=3)
+    Fetch.objects.update(state=state, begun_at=begun_at, beat_at=off_since, due_at=off_since)
+    assert fetch_next()
+    fetch.refresh_from_db()
+    assert fetch.state == "done", fetch.problem
+    assert timedelta(hours=3) <= timezone.now() - fetch.begun_at < timedelta(hours=4)
+
+
+def test_what_is_fetched_for_a_whole_day_is_given_up(files, waiting):
+    fetch = waiting("/t.csv")
+    Fetch.objects.update(begun_at=timezone.now() - timedelta(days=1, minutes=1))
+    assert fetch_next()
+    fetch.refresh_from_db()
+    assert (fetch.state, fetch.problem["code"]) == ("failed", "too_slow")
+
+
 def test_a_fault_of_ours_that_passes_loses_no_byte(files, fetched, monkeypatch, short_segments):
     files.acts["/t.csv"] = parts()
     written, count = claims.write, iter(range(1000))

@@ -48,6 +48,7 @@ def test_an_address_is_written_as_browsers_do():
         "https://data.example.org/my%20data/%C3%A4.csv?q=%C3%BC"
     )
     assert url_check("https://bücher.example/a%20b.csv") == "https://xn--bcher-kva.example/a%20b.csv"
+    assert url_check("https://straße.example:8443/a.csv") == "https://xn--strae-oqa.example:8443/a.csv"
 
 
 @given(st.text(max_size=80))

@@ -30,6 +30,19 @@ def test_names_that_people_give_call_nobody_in_a_chat_and_make_no_header():
     assert len(mail_subject(Message(title="x" * 999, url=""))) == 200
 
 
+def test_names_stay_what_they_are_where_a_chat_reads_markdown():
+    message = Message(title="[a](http://b) *x* my_net `c` ![d](e) <f> failed", url="https://portal.example/jobs/a_b/")
+    hook = "https://chat.example.org/hooks/" + "a1b2c3d4e5f6g7h8i9j0k1l2m3"
+
+    def text(url):
+        return json.loads(webhook_body(message, delivery_id="d", kind="k", at="", url=url))["text"]
+
+    told = r"\[a\]\(http://b\) \*x\* my\_net \`c\` \!\[d\]\(e\) &lt;f&gt; failed https://portal.example/jobs/a_b/"
+    assert text(hook) == text(hook + "/") == told
+    for other in ("https://hooks.slack.com/services/T0/B0/XXXX", "https://example.org/hooks/own"):
+        assert text(other) == "[a](http://b) *x* my_net `c` ![d](e) &lt;f&gt; failed https://portal.example/jobs/a_b/"
+
+
 def test_a_mail_says_what_where_and_how_to_turn_it_off():
     text = mail_text(MESSAGE, "https://portal.example/account/notifications/", UTC)
     assert MESSAGE.detail in text and MESSAGE.url in text and "account/notifications" in text

@@ -59,6 +59,22 @@ def test_a_draft_is_told_of_a_clock_that_is_off_and_not_that_its_node_drains(
     assert "Draining: node-2. Given nothing until the clock there is right: node-1." in text
 
 
+def test_a_draft_is_told_of_two_machines_that_report_as_one_node_and_of_no_clock(
+    admin: Client, job_make: Any, node_make: Any
+) -> None:
+    address = reverse("job_tab", args=[job_make().pk, "program"])
+    shared = Node.objects.filter(pk=node_make("node-1").pk)
+    shared.update(state=NodeState.DRAIN, description={"twins_at": 1.0})
+    text = " ".join(admin.get(address).content.decode().split())
+    assert "it will wait until one machine alone reports as one of these: node-1 (" in text and "clock" not in text
+    other = Node.objects.filter(pk=node_make("node-2").pk)
+    told = "Given nothing while two machines report as one node: node-1."
+    for drain_wanted, before in ((False, "the clock is right on one of these: node-2 ("), (True, "Draining: node-2.")):
+        other.update(state=NodeState.DRAIN, drain_wanted=drain_wanted)
+        text = " ".join(admin.get(address).content.decode().split())
+        assert before in text and told in text
+
+
 @pytest.mark.parametrize(
     ("page", "form", "words"),
     [

@@ -81,6 +81,20 @@ def test_a_node_whose_clock_is_off_is_told_to_take_jobs_once_that_is_right(
     assert Node.objects.get(name="rack-000").state == "drain"
 
 
+def test_two_machines_that_report_as_one_node_are_told_while_it_is_not_down(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    add(1, state="drain", drain_wanted=True, description={"twins_at": 1.0})
+    owner.force_login(world.admin)
+    place, banner = "/pool/nodes/rack-000/undrain/", "Two machines report as this node."
+    text = shown(owner)
+    assert banner in text and "dlh node join URL TOKEN --home OTHER" in text and place not in text
+    told = owner.post(place, follow=True).content.decode()
+    assert "rack-000 accepts jobs once one machine alone reports as it." in told
+    Node.objects.filter(name="rack-000").update(state="down", drain_wanted=True)
+    assert banner not in shown(owner) and place in shown(owner)
+
+
 def test_an_admin_may_slow_down_the_devices_of_the_nodes_that_are_shown(world: SimpleNamespace, owner: Client) -> None:
     add(NODES_SHOWN)
     owner.force_login(world.admin)

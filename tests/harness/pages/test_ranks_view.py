@@ -48,7 +48,7 @@ def test_only_ranks_that_share_rows_out_have_rows_and_idle_shares(
     world: SimpleNamespace, owner: Client, mode: str
 ) -> None:
     page = live(ran(world.jobs["succeeded"], mode, 2), owner)
-    assert "Stage</th>" not in page and "Rows per second" in page
+    assert "Stage</th>" not in page and "Samples per second" in page
     assert ("Idle</th>" in page) == ("Rows of a step" in page) == (mode == "sync")
 
 

@@ -146,3 +146,26 @@ def test_a_node_asks_the_portal_without_tls_inside_and_people_are_sent_to_it(set
     assert Client().get("/api/v1/health").status_code != 301, "the doctor goes nowhere else"
     for path in ("/login", "/api/v1/jobs", "/api/v1/nodes"):
         assert caller.get(path).status_code == 301
+
+
+def test_two_long_names_that_are_one_after_they_are_cut_are_refused(tmp_path):
+    from harness.env import SettingsError
+    from harness.stack.bootstrap import node_secrets_take
+
+    name = "x" * 60
+    for end, secret in zip("ab", (SECRET, OTHER), strict=True):
+        (tmp_path / f"{name}{end}").write_text(secret)
+    with pytest.raises(SettingsError, match=rf"the files {name}a and {name}b in .* give the node {name} two secrets"):
+        node_secrets_take(tmp_path)
+
+
+def test_two_files_that_are_of_one_node_are_taken_where_they_hold_one_secret(tmp_path):
+    from harness.env import SettingsError
+    from harness.stack.bootstrap import node_secrets_take
+
+    for name in ("gpu-1", "gpu-1~"):
+        (tmp_path / name).write_text(f"{SECRET}\n")
+    assert node_secrets_take(tmp_path) == ["gpu-1"]
+    (tmp_path / "gpu-1~").write_text(OTHER)
+    with pytest.raises(SettingsError, match=r"the files gpu-1 and gpu-1~ in .* the small letters, digits and hyphens"):
+        node_secrets_take(tmp_path)

@@ -71,6 +71,13 @@ def test_a_node_whose_login_cannot_be_ended_now_is_not_called_removed(text, peop
         redis.Redis.from_url(url).ping()
 
 
+def test_a_right_that_our_own_user_lacks_at_the_broker_is_told_by_its_name():
+    lacked = "this user has no permissions to run the 'xadd' command"
+    told = broker_users.broker_trouble(redis.exceptions.NoPermissionError(lacked))
+    assert f"lacks a right: {lacked}." in told.message and "answer" not in told.message
+    assert "does not answer" in broker_users.broker_trouble(redis.ConnectionError("refused")).message
+
+
 def test_a_broker_that_lets_us_make_no_users_keeps_no_node_in_the_pool(text, people, monkeypatch):
     join(text)
 

@@ -73,7 +73,7 @@ def test_a_password_in_the_url_wins(given):
 
 
 def test_a_node_is_the_agent_which_holds_its_home_alone():
-    assert part.command("node", []) == [sys.executable, "-m", "worker.agent"]
+    assert part.command("node", []) == [sys.executable, "-P", "-m", "worker.agent"]
 
 
 @pytest.mark.parametrize(("level", "taken"), [("", "INFO"), ("debug", "DEBUG")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -199,3 +200,21 @@ def scandir_failing(number: int) -> Any:
         return scanned(folder)
 
     return scandir
+
+
+def test_a_log_on_a_bad_block_keeps_no_checkpoint_from_the_store(returner: Returner, sent: list[list[str]]) -> None:
+    class Bad(io.BytesIO):
+        """Opens, and cannot be read."""
+
+        def read(self, *_: object) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    folder = returner._paths.checkpoints / "step-00000001"
+    folder.mkdir(parents=True)
+    (folder / "weights").write_text("x")
+    returner.offer([{"name": "step-00000001"}])
+    returner._logs[0] = cast(Path, SimpleNamespace(open=lambda _mode: Bad()))
+    returner._round(False)
+    assert ["weights"] in sent and notes(returner) == []
+    returner._round(True)
+    assert "cannot read the rest of the log of rank 0: Input/output error" in notes(returner)[0]
