@@ -36,12 +36,13 @@ def bootstrap(
     token_days: int = TOKEN_DAYS,
     new_password: bool = False,
     is_own: bool = True,
+    node_secrets: Path | None = None,
 ) -> dict[str, Any]:
-    """Bring the database up to date and make sure that somebody can sign in. Idempotent.
+    """Bring the database up to date, let in the nodes of a folder of secrets, and make sure that somebody can sign in.
 
-    `is_own`: a password that is made now is told to nobody but its person.
+    Idempotent. `is_own`: a password that is made now is told to nobody but its person.
     Raises `NotFound` where there is no such user, `BackupError` where a restore was not finished, `SettingsError` where
-    the store cannot be made.
+    the store cannot be made or the secrets be read, `HarnessError` where the broker takes no user.
     """
     from django.conf import settings
     from django.core.management import call_command
@@ -52,10 +53,13 @@ def bootstrap(
     except OSError as error:
         raise SettingsError(f"DLH_STORE: {settings.STORE.root} cannot be made: {error.strerror}") from error
     call_command("migrate", interactive=False, verbosity=0)
+    # A password is made last: whoever starts this again until it ends well keeps the words of the last try alone.
+    nodes = node_secrets_take(node_secrets) if node_secrets else None
     user, password = admin_ensure(new_password=new_password, is_own=is_own)
     project = project_ensure(user)
     token = token_make(_person(token_user) if token_user else user, token_name, token_days) if token_name else ""
-    return {"user": user.username, "password": password, "project": project.slug, "token": token}
+    told = {"user": user.username, "password": password, "project": project.slug, "token": token}
+    return told if nodes is None else {**told, "nodes": nodes}
 
 
 def restore_settle() -> None:
@@ -166,6 +170,7 @@ def main() -> None:
             token_days=given.days,
             new_password=given.new_password,
             is_own=not given.words,
+            node_secrets=given.node_secrets,
         )
     except HarnessError as error:
         sys.stderr.write(f"{error} {error.hint}\n")
@@ -176,13 +181,7 @@ def main() -> None:
     except BackupError as error:
         sys.stderr.write(f"Cannot continue: {error}\n")
         sys.exit(EXIT_REFUSED)
-    print(_words(told) if given.words else json.dumps(told), flush=True)  # a new password is shown whatever comes next
-    if given.node_secrets:
-        try:
-            names = node_secrets_take(given.node_secrets)
-        except (HarnessError, SettingsError) as error:
-            sys.exit(f"Cannot continue: {error}")
-        print(f"Nodes let in: {', '.join(names) or 'none that is new'}.")
+    print(_words(told) if given.words else json.dumps(told), flush=True)
 
 
 def _words(told: dict[str, Any]) -> str:
@@ -193,7 +192,11 @@ def _words(told: dict[str, Any]) -> str:
         )
     else:
         text = f"The database is up to date. User {told['user']}, password as set before."
-    return text + (f"\nToken {told['token']} (shown only now)." if told["token"] else "")
+    if told["token"]:
+        text += f"\nToken {told['token']} (shown only now)."
+    if "nodes" in told:
+        text += f"\nNodes let in: {', '.join(told['nodes']) or 'none that is new'}."
+    return text
 
 
 if __name__ == "__main__":
