@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
@@ -32,10 +33,11 @@ from harness.jobs.quota_use import quota_rows
 from harness.jobs.readers import standstill
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
+from harness.moments import moment_words
 from harness.pages.pool_forms import QuotaForm, ReservationForm
 from harness.pages.queue_wish import QueueWish, queue_wish
 from harness.pages.web import asks_part, change, form_page, page, page_number, person, show, with_query
-from harness.pool.models import DeviceKind, Node, NodeState
+from harness.pool.models import DeviceKind, Node, NodeState, Reservation
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_list
 from harness.pool.services import pool_setting_get
@@ -154,13 +156,20 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
         if look:
             return _reservations(request, form, reservation_consequences(user=user, **wanted))
         wanted |= {"user": user, "purpose": form.cleaned_data["purpose"]}
-        _, found = reservation_create_told(**wanted)
+        kept, found = reservation_create_told(**wanted)
     except (Invalid, Conflict, NotFound) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return _reservations(request, form, None, status=422)
-    messages.success(request, "Reserved. It holds for jobs that start from now on.")
+    messages.success(request, f"Reserved. {_holds_words(kept)}")
     _held_back_tell(request, found)
     return redirect(with_query(request, reverse("reservations")))
+
+
+def _holds_words(kept: Reservation) -> str:
+    if kept.starts_at <= timezone.now():
+        return "It holds for jobs that start from now on."
+    at = moment_words(kept.starts_at)
+    return f"It holds from {at} on: until then jobs start there only if they end before."
 
 
 def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> ReservationForm:
