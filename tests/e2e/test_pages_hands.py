@@ -62,6 +62,31 @@ def test_a_form_is_not_sent_twice_by_a_quick_hand(open_as: Callable[..., Any]) -
     assert page.is_disabled("button:has-text('Create token')") and len(sent) == 1
 
 
+def test_a_list_of_a_thousand_projects_is_found_in_by_typing(open_as: Callable[..., Any]) -> None:
+    page = open_as()
+    every = '<option value="">All</option>'
+
+    def crowded(route: Any) -> None:
+        answer = route.fetch()
+        many = "".join(f'<option value="zoo-{number}">Zoo {number}</option>' for number in range(1000))
+        route.fulfill(response=answer, body=answer.text().replace(every, every + many))
+
+    page.route("**/jobs/?more=1", crowded)
+    visit(page, "/jobs/?more=1")
+    page.click("summary:has-text('More filters')")
+    field = page.get_by_label("Find in the list Project")
+    field.press_sequentially("zoo 77")
+    shown = "[...document.querySelector('#project').options].map((option) => option.textContent.trim())"
+    texts = page.evaluate(shown)
+    assert texts[:2] == ["All", "Zoo 77"] and {"Zoo 177", "Zoo 770"} < set(texts) and "Zoo 78" not in texts
+    assert page.url.endswith("?more=1"), "the form did not take it for a filter"
+    page.unroute("**/jobs/?more=1")
+    with page.expect_request(lambda request: "project=zoo-77" in request.url):
+        field.press("Enter")
+    assert page.evaluate("document.querySelector('#project').value") == "zoo-77"
+    assert not page.locator(".select-find").nth(1).count(), "short lists have no such field"
+
+
 def test_a_question_names_what_its_answer_does(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
     page = open_as()
     visit(page, f"/jobs/{ids['running']}/live/")
