@@ -16,7 +16,6 @@ function named(select) {
 // What is chosen stays in the list, and so does the choice of none.
 function findIn(select) {
   const all = [...select.options];
-  const texts = all.map((option) => option.textContent);
   let fits = all;
   const field = el("input", {
     type: "search",
@@ -25,11 +24,20 @@ function findIn(select) {
     autocomplete: "off",
     "aria-label": `Find in the list ${named(select)}`,
   });
-  const narrow = () => {
+  // What came to the list since is kept too; of one that was only out of sight the first stands for both.
+  const takeIn = () => {
+    const known = new Set(all.map((option) => option.value));
+    all.push(...[...select.options].filter((option) => !known.has(option.value)));
     const chosen = select.selectedOptions[0];
+    return all.includes(chosen) ? chosen : all.find((option) => option.value === chosen?.value);
+  };
+  const narrow = () => {
+    const chosen = takeIn();
+    const texts = all.map((option) => option.textContent);
     fits = found(texts, field.value).map((at) => all[at]);
     const kept = new Set(fits);
     select.replaceChildren(...all.filter((option) => kept.has(option) || option === chosen || option.value === ""));
+    if (chosen) chosen.selected = true; // a list that is filled anew chooses one of its own
   };
   // The form around it follows its fields: this one is none of them.
   field.addEventListener("change", (event) => event.stopPropagation());
@@ -38,13 +46,13 @@ function findIn(select) {
     narrow();
   });
   field.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
+    if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
     const first = field.value && fits.find((option) => option.value !== "");
-    if (!first) return;
+    if (!first || select.disabled) return;
     select.value = first.value;
     select.focus();
-    select.dispatchEvent(new Event("change", { bubbles: true }));
+    for (const kind of ["input", "change"]) select.dispatchEvent(new Event(kind, { bubbles: true }));
   });
   select.form?.addEventListener("reset", () => {
     field.value = "";
