@@ -30,8 +30,8 @@ function marked(text, query) {
   return [text.slice(0, at), el("mark", {}, text.slice(at, end)), ...marked(text.slice(end), query)];
 }
 
-// Each line has a link, and a thousand of them would stand in the way of Tab: the first line in sight is its one stop,
-// and arrows lead from there to the other lines.
+// Each line has a link, and a thousand of them would stand in the way of Tab: the line that a link led to, else the
+// first, is its one stop while it is in sight, and arrows lead from there to the other lines.
 function oneTabStop(view) {
   const linkOf = (line) => line?.querySelector("a");
   const linked = (line, way) => {
@@ -44,11 +44,17 @@ function oneTabStop(view) {
     if (link) link.tabIndex = 0;
   };
   const firstInSight = () => {
-    const top = view.getBoundingClientRect().top;
-    return [...view.querySelectorAll(".log-line")].find((line) => line.getBoundingClientRect().bottom > top);
+    const { top, bottom } = view.getBoundingClientRect();
+    const isInSight = (line) => {
+      const place = line.getBoundingClientRect();
+      return place.bottom > top && place.top < bottom;
+    };
+    const lines = [...view.querySelectorAll(".log-line")];
+    return lines.find((line) => line.matches(".target") && isInSight(line)) ?? lines.find(isInSight);
   };
   view.addEventListener("focus", () => stopAt(linkOf(firstInSight())));
   view.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
     const line = event.target.closest(".log-line");
     const way = { ArrowUp: "previousElementSibling", ArrowDown: "nextElementSibling" }[event.key];
     const link = line && way && linked(line, way);

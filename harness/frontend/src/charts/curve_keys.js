@@ -27,7 +27,8 @@ function within(middle, width, whole) {
   return { min, max: min + width };
 }
 
-// Makes the host of a chart work by keys; `zoomOf` and `wholeOf` tell spans, `go` takes the next one, null for all.
+// Makes the host of a chart work by keys; `zoomOf` and `wholeOf` tell spans, `go` takes the next one, null for all. A
+// screen reader that reads by keys of its own passes these on only when it is told to.
 export function zoomByKeys(host, title, { zoomOf, wholeOf, go }) {
   host.tabIndex = 0;
   host.setAttribute("role", "group");
