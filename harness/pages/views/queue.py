@@ -1,4 +1,4 @@
-"""The queue, reservations, quotas, and what a drain would do."""
+"""The queue, reservations, and what a drain would do."""
 
 from __future__ import annotations
 

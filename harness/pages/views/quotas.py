@@ -61,16 +61,16 @@ def quota_save(request: HttpRequest) -> HttpResponseBase:
 
     def save() -> None:
         saved = quota_set(**wanted)
-        messages.success(request, _LENDS if saved.may_borrow else _LENDS_NOT)
+        messages.success(request, (_LENDS if saved.may_borrow else _LENDS_NOT).format(saved.project.name))
 
     return change_told(request, partial(change_consequences, save), done="", to=with_query(request, reverse("quotas")))
 
 
 _LENDS = (
-    "Saved: the project may use more while no other one wants them. "
+    "Saved: {} may use more while no other project wants them. "
     "What runs now goes on; what is borrowed may be paused for others."
 )
-_LENDS_NOT = "Saved: the project never uses more. What runs now goes on."
+_LENDS_NOT = "Saved: {} never uses more. What runs now goes on."
 
 
 @form_page("quotas")

@@ -187,6 +187,15 @@ def test_quotas_come_in_pages_and_are_found_by_their_project(admin: Client, crow
     assert admin.post(f"{end}?page=2")["Location"] == f"{address}?page=2"
 
 
+def test_quotas_of_projects_of_one_name_stand_project_by_project(admin: Client) -> None:
+    Quota.objects.all().delete()
+    first, second = (Project.objects.create(name="Twins", slug=slug) for slug in ("twins", "twins-2"))
+    for project, kind in ((second, "cpu"), (first, "cuda"), (second, "cuda"), (first, "cpu")):
+        Quota.objects.create(project=project, device_kind=kind, devices=2)
+    slugs = re.findall(r'data-label="Project">\s*<a href="/projects/([\w-]+)/', shown(admin, reverse("quotas")))
+    assert len(slugs) == 4 and slugs[0] == slugs[1] != slugs[2] == slugs[3]
+
+
 def test_reservations_come_in_pages(admin: Client, world: SimpleNamespace) -> None:
     Reservation.objects.all().delete()
     node, now = Node.objects.all()[0], timezone.now()
