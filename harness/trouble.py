@@ -116,7 +116,7 @@ def trouble_page(request: HttpRequest, error: Exception) -> HttpResponse | None:
         from harness.api.errors import crash_answer
 
         return crash_answer(request, error)
-    _log.error("%s %s: %s", request.method, request.path, error)
+    trouble_log(_log, request, error, trouble)
     try:
         from harness.pages.web import error_answer
 
@@ -125,6 +125,12 @@ def trouble_page(request: HttpRequest, error: Exception) -> HttpResponse | None:
         _log.error("no page for it either: %s", second)
         text = f"{trouble.message}\n{trouble.hint}\n"
         return HttpResponse(text, status=trouble.status, content_type="text/plain; charset=utf-8")
+
+
+def trouble_log(log: logging.Logger, request: HttpRequest, error: Exception, trouble: HarnessError) -> None:
+    """One line; what a person gave wrong is none for whoever looks for errors."""
+    is_ours = trouble.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    log.log(logging.ERROR if is_ours else logging.INFO, "%s %s: %s", request.method, request.path, error)
 
 
 class ToldSessionMiddleware(SessionMiddleware):

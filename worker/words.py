@@ -15,16 +15,20 @@ _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _KWH_J = 3.6e6
 _LEAST_PART = 1e-3
 _DECIMALS_MOST = 6
+_DIGITS_MOST = 8
 
 
 def number_words(value: float, digits: int = 4) -> str:
-    """`1,258`, `0.9432`, `1.50e-07`: at most `digits` significant digits."""
+    """`1,258`, `0.9432`, `1.50e-07`: at most `digits` significant digits, or as many more as it takes to write what is
+    below one as that: an accuracy of 0.99996 is not perfect."""
     if not math.isfinite(value):
         return "not finite"
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     if abs(value) >= 1e9 or abs(value) < 1e-4:
         return f"{value:.2e}"
+    while abs(value) < 1 <= abs(float(f"{value:.{digits}g}")) and digits < _DIGITS_MOST:
+        digits += 1
     # What is rounded up to one digit more is a whole number, too: 999.7 is 1000, not 1e+03.
     rounded = float(f"{value:.{digits}g}")
     if abs(rounded) >= 10**digits or rounded.is_integer():

@@ -30,6 +30,7 @@ from harness.accounts.sessions import sessions_end
 from harness.accounts.slugs import slugs_free
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.moments import moment_words
+from harness.names import name_read
 from worker.words import counted
 
 TOKEN_PREFIX = "dlh_"  # noqa: S105  (marks our tokens for secret scanners; no secret itself)
@@ -182,9 +183,7 @@ def project_create(*, user: User, name: str) -> Project:
     token = token_of(user)
     if token and token.project_id:
         raise Forbidden("This token is for one project only.", hint="Use a token without a project.")
-    name = name.strip()
-    if not name or len(name) > 120:
-        raise Invalid("A project needs a name of at most 120 characters.", field="name", hint="Give it a short name.")
+    name = name_read(name, of="A project", letters_max=120)
     for slug in islice(slugs_free(name), _SLUG_TRIES):
         try:
             with transaction.atomic():
@@ -240,8 +239,7 @@ def token_create(
     """
     if scope not in Scope.values:
         raise Invalid(f"There is no scope {scope!r}.", field="scope", hint=f"Use one of: {', '.join(Scope.values)}.")
-    if not name.strip() or len(name) > 80:
-        raise Invalid("A token needs a name of at most 80 characters.", field="name", hint="Say what it is for.")
+    name = name_read(name, of="A token", letters_max=80, hint="Say what it is for.")
     if expires_at and expires_at <= timezone.now():
         raise Invalid("The token would already have expired.", field="expires_at", hint="Give a date in the future.")
     if held := token_of(user):
@@ -253,7 +251,7 @@ def token_create(
         account_hold(user)
         token = ApiToken.objects.create(
             user=user,
-            name=name.strip(),
+            name=name,
             prefix=text[:12],
             digest=token_digest(text),
             scope=scope,

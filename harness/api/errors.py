@@ -16,7 +16,7 @@ from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationEr
 
 from harness.errors import HarnessError, Invalid, TooLarge, Unavailable
 from harness.ids import new_id
-from harness.trouble import trouble_of
+from harness.trouble import trouble_log, trouble_of
 
 RETRY_AFTER_S = 5
 _SEND_JSON = "Send JSON, with the header Content-Type: application/json."
@@ -69,7 +69,7 @@ def _throttled(_: HttpRequest, error: Throttled) -> HttpResponse:
 def crash_answer(request: HttpRequest, error: Exception) -> HttpResponse:
     """For what was not foreseen: its known cause in words, else a number under which the log tells it."""
     if (trouble := trouble_of(error)) is not None:
-        _log.error("%s %s: %s", request.method, request.path, error)
+        trouble_log(_log, request, error, trouble)
         response = error_response(trouble)
         if isinstance(trouble, Unavailable):
             response["Retry-After"] = str(RETRY_AFTER_S)

@@ -40,6 +40,7 @@ from harness.datasets.uploads import (
 )
 from harness.errors import Conflict, Forbidden, Invalid
 from harness.ids import new_id
+from harness.names import name_read
 from harness.storage.room import storage_check
 from harness.storage.sizes import content_measure
 from worker.states import HAS_ATTEMPT, JobState
@@ -183,10 +184,7 @@ def _name_made(project: Project, bytes_sha256: str, source_name: str) -> str:
 
 
 def _name_check(name: str) -> str:
-    name = name.strip()
-    if not name or len(name) > 120:
-        raise Invalid("A dataset needs a name of at most 120 characters.", field="name", hint="Give it a short name.")
-    return name
+    return name_read(name, of="A dataset", letters_max=120)
 
 
 def dataset_update(

@@ -21,6 +21,7 @@ from harness.datasets.content import disk_full_told, options_check, options_plai
 from harness.datasets.models import UNFINISHED, Upload
 from harness.datasets.safetensors_header import is_weights
 from harness.errors import Conflict, Invalid, NotFound, TooLarge, TooMany
+from harness.names import name_read
 from harness.storage.room import storage_check, storage_hold
 from worker.words import size_words
 
@@ -43,8 +44,8 @@ def upload_create(
     require(user, project, Role.MEMBER)
     filename = source_name_clean(filename)
     plain = options_plain(options_check(options))
-    if len(name) > 120:
-        raise Invalid("The name may have 120 characters at most.", field="name", hint="Give it a short name.")
+    if name.strip():
+        name = name_read(name, of="A weights file" if is_weights(filename) else "A dataset", letters_max=120)
     if size_bytes is not None:
         _size_check(filename, size_bytes)
     space_check(size_bytes or 0)

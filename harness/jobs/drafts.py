@@ -37,6 +37,7 @@ from harness.jobs.spec_edits import epochs_planned, gave_way_words, spec_edits_k
 from harness.jobs.spec_marks import spec_seen_check
 from harness.jobs.states import job_note
 from harness.jobs.taken import resolved_with, still_taken
+from harness.names import name_line
 from harness.pool.hardware import hardware
 from harness.storage.room import storage_check
 from worker.plan import RunPaths
@@ -222,7 +223,7 @@ def job_spec_update(
         programs.folders_replace({paths.generated: program.files, paths.program: {**program.files, **edited}})
         _fill_of_files(job, paths)
         if wish.name and wish.name != named:  # the old name in the spec takes back no later one: a clone's, a rename
-            job.name = wish.name
+            job.name = name_line(wish.name) or job.name
         return _draft_save(job, user, *_with_edits_lost("Spec changed", lost))
 
 

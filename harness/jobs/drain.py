@@ -49,6 +49,7 @@ class Affected:
     why: str
     """A whole sentence, beside the finish where it would be paused or go on with fewer devices; else empty."""
     breaks_promise: bool
+    """What it was promised is not kept then; of one that gains: not even then."""
     gains: bool = False
     """It would end sooner."""
 
@@ -200,7 +201,8 @@ def _gaining(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affe
         return None
     why, job = "It starts at once." if starts else "", facts.jobs[job_id]
     told, new = _finishes(job, was, will)
-    return Affected(job=job, finish_before=told, finish_after=new, why=why, breaks_promise=False, gains=True)
+    still_late = _late(job, will)
+    return Affected(job=job, finish_before=told, finish_after=new, why=why, breaks_promise=still_late, gains=True)
 
 
 def _finishes(

@@ -14,6 +14,7 @@ from harness.accounts.models import Role, User
 from harness.broker import publish_job
 from harness.errors import Invalid
 from harness.jobs.models import DeviceUse, Job
+from harness.names import name_line, name_read
 
 _TAGS_MAX = 20
 _TAG_LENGTH_MAX = 60
@@ -28,9 +29,7 @@ def job_update(
     require(user, job.project, Role.MEMBER)
     changes: dict[str, Any] = {}
     if name is not None:
-        if not name.strip() or len(name) > _NAME_LENGTH:
-            raise Invalid(f"A job needs a name of at most {_NAME_LENGTH} characters.", field="name")
-        changes["name"] = name.strip()
+        changes["name"] = name_read(name, of="A job", letters_max=_NAME_LENGTH)
     if notes is not None:
         if len(notes) > 20_000:
             raise Invalid("Notes can have at most 20,000 characters.", field="notes")
@@ -58,8 +57,8 @@ def _tags(tags: list[str]) -> list[str]:
 
 def job_name_made(name: str, job: Job) -> str:
     """What a person named it, else its data and model, numbered from the second such job of its project on."""
-    if name.strip():
-        return name.strip()[:_NAME_LENGTH].rstrip()
+    if line := name_line(name):
+        return line[:_NAME_LENGTH].rstrip()
     made = f"{job.dataset.name} · {FAMILIES[job.family].word}"[: _NAME_LENGTH - _NUMBER_LENGTH].rstrip()
     return _name_free(made, "", job)
 

@@ -17,6 +17,7 @@ from harness.broker import task_send_on_commit
 from harness.datasets.models import UNFINISHED
 from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs.models import Job
+from harness.names import name_line
 from harness.pool.reservations import reservation_list, reservation_release
 from harness.pool.turn import facts_change
 from harness.storage.use import StorageUse, storage_of
@@ -90,9 +91,9 @@ def project_delete(*, user: User, project: Project, name: str) -> None:
     wait, run or return their results.
     """
     require(user, project, Role.ADMIN, in_trash=True)
-    if name.strip() != project.name:
+    if name_line(name) != name_line(project.name):
         raise Invalid(
-            f"Type the project's name, {project.name}, to delete it.",
+            f"Type the project's name, {name_line(project.name)}, to delete it.",
             field="name",
             hint="It goes to the trash with all its jobs, datasets and weights.",
         )

@@ -27,12 +27,12 @@ class QuotaRow:
         return max(0, self.held - self.quota.devices)
 
 
-def quota_rows(*, user: User) -> list[QuotaRow]:
-    """Quotas of the projects that the person sees."""
+def quota_rows(*, user: User, words: str = "") -> list[QuotaRow]:
+    """Quotas of the projects that the person sees; `words`: of those whose name has them in it."""
     held = Counter(Allocation.objects.values_list("job__project_id", "device__kind"))
     return [
         QuotaRow(quota=quota, held=held[quota.project_id, quota.device_kind])
-        for quota in quota_list().filter(project__in=visible_projects(user))
+        for quota in quota_list().filter(project__in=visible_projects(user), project__name__icontains=words)
     ]
 
 

@@ -22,7 +22,7 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 
 def figure(value: Any, digits: int = 4) -> str:
-    """A number with at most `digits` significant digits; anything else as text."""
+    """A number as `number_words` has it, by default with `digits` significant digits; anything else as text."""
     if value is None or value == "":
         return NONE
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -32,7 +32,7 @@ def figure(value: Any, digits: int = 4) -> str:
 
 def column_figures(values: Sequence[Any]) -> list[Any]:
     """Numbers that are read below each other, written alike: as many decimals as they have, or where these are many, as
-    give the smallest `DIGITS` significant digits. What is no number stays."""
+    give the smallest `DIGITS` significant digits and write no number below one as one. What is no number stays."""
     form = _form([abs(value) for value in values if is_number(value)])
     return [format(value, form) if is_number(value) else value for value in values]
 
@@ -46,6 +46,9 @@ def _form(sizes: Sequence[float]) -> str:
     decimals = max(map(_decimals, sizes))
     if decimals > DIGITS:
         decimals = min(max(0, DIGITS - 1 - math.floor(math.log10(least))), _DECIMALS_MOST)
+        below_one = max((size for size in sizes if size < 1), default=0.0)
+        while round(below_one, decimals) >= 1 and decimals < _DECIMALS_MOST:
+            decimals += 1
     return f",.{decimals}f"
 
 

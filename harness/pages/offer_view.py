@@ -106,6 +106,7 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "probe": probe,
         "may_try": priced is not None and _may_try(offer, priced),
         "may_take": any(line.takeable for line in lines),
+        "times_passed": any(map(_is_over, lines)),
         "deadline_passed": offer.deadline_at is not None and offer.deadline_at <= timezone.now(),
         "earliest_at": _earliest_to_ask(job, offer, priced) if priced else None,
         "lines": lines,
@@ -139,6 +140,12 @@ def device_read(value: str) -> tuple[str | None, str | None]:
     """(kind, model) that a choice of devices fixes."""
     kind, _, model = value.partition(":")
     return kind or None, model or None
+
+
+def _is_over(shown: Shown) -> bool:
+    """Whether a run that was offered would be done by now, had it been taken when it was reckoned."""
+    finish = shown.view.line.finish_s
+    return shown.takeable and finish is not None and finish.high <= timezone.now().timestamp()
 
 
 def _may_try(offer: OfferRow, priced: Offer) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import F
 
 from harness.pool.gangs import span_problem
-from harness.pool.models import NetworkEncryption, NetworkKind, Node, NodeLink, PoolSetting
+from harness.pool.models import NetworkEncryption, NetworkKind, Node, NodeLink, NodeState, PoolSetting
 from harness.pool.networks import encrypting, network_kind
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.device_parts import LinkModel
@@ -40,6 +40,8 @@ class LinkRow:
     """It was timed over what ranks would use now: estimates use it."""
     waits: bool
     """It is to be timed, when both nodes are idle."""
+    away: tuple[str, ...]
+    """Which of the two take no work now, since they are down or drained: it is not timed before they do."""
     problem: str
     """Why it could not be timed the last time."""
 
@@ -47,6 +49,14 @@ class LinkRow:
     def network_words(self) -> str:
         """What it was timed through."""
         return NetworkKind(self.network).label if self.network else ""
+
+    @property
+    def waits_words(self) -> str:
+        """What it waits for."""
+        if not self.away:
+            return "until both nodes are idle"
+        take = "takes" if len(self.away) == 1 else "take"
+        return f"until {' and '.join(self.away)} {take} work again and both nodes are idle"
 
 
 def pairs_of(nodes: Iterable[Node], *, of: Node | None = None) -> list[Pair]:
@@ -86,6 +96,7 @@ def link_list() -> list[LinkRow]:
             measured_at=row.measured_at,
             current=link_is_current(row, setting),
             waits=row.wanted_at is not None or bool(row.order),
+            away=tuple(node.name for node in (row.first, row.second) if node.state != NodeState.UP),
             problem=row.problem,
         )
         for row in rows

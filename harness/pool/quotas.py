@@ -63,7 +63,7 @@ def quota_list() -> QuerySet[Quota]:
     return (
         Quota.objects.filter(project__deleted_at=None)
         .select_related("project")
-        .order_by("project__name", "device_kind")
+        .order_by("project__name", "project_id", "device_kind")
     )
 
 

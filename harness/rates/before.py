@@ -15,6 +15,8 @@ from harness.rates.services import rate_rule_note, rate_want
 from worker.states import JobState
 
 _CHANGED = Verdict(way=Way.READ, why="its spec or program was changed just now")
+_LINE_MOST = 50
+"""Clones of clones that are looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,7 @@ def _stands(job: Job) -> str:
     if rate_is_open(job):
         return "spec.yaml was edited by hand: the learning rate in it stands" if rule_of(job) != "none" else ""
     rows, rate = step_rows(job), rate_of(job)
-    found = RateTest.objects.filter(job__in=[job.pk, job.parent_id], used_rate=rate).order_by("-created_at")
+    found = RateTest.objects.filter(job__in=_line(job), used_rate=rate).order_by("-created_at")
     tested = list(found.values_list("batch_size", flat=True))
     if not tested or rows in tested:
         return ""
@@ -67,3 +69,12 @@ def _stands(job: Job) -> str:
         f"Learning rate {rate:g} stays, since the spec names it, but a range test found it for steps of {tested[0]:,} "
         f"rows, and now a step has {rows:,}; with auto it is found again"
     )
+
+
+def _line(job: Job) -> list[str]:
+    """Ids of the job, of the one that it is a clone of, and so on: a clone of a clone keeps the rate as well."""
+    found, parent = [job.pk], job.parent_id
+    while parent and parent not in found and len(found) < _LINE_MOST:
+        found.append(parent)
+        parent = Job.objects.filter(pk=parent).values_list("parent_id", flat=True).first()
+    return found

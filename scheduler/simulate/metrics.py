@@ -30,9 +30,10 @@ class Fared:
     finished: int
     with_deadline: int
     satisfaction: float | None
-    wait_mean_s: float
-    wait_p99_s: float
-    jct_mean_s: float
+    wait_mean_s: float | None
+    """None where none started, as of a finish where none finished: a zero would be a time that nobody waited."""
+    wait_p99_s: float | None
+    jct_mean_s: float | None
     device_hours: float
 
 
@@ -47,19 +48,21 @@ class Metrics:
     finished: int
     refused: int
     """Left because their deadline could not be kept."""
+    fit_nowhere: int
+    """Left because no way of theirs fits the pool."""
     with_deadline: int
     satisfaction: float | None
     """Jobs that ended by their deadline / all jobs with one; none where no job has one."""
     promised: int
     promises_broken: int
     """Promised jobs that ended late; none of them lost devices to a job that was not promised."""
-    jct_mean_s: float
-    """Submission to finish, over finished jobs."""
-    jct_p50_s: float
-    jct_p99_s: float
-    wait_mean_s: float
-    """Submission to first start, over jobs that started."""
-    wait_p99_s: float
+    jct_mean_s: float | None
+    """Submission to finish, over finished jobs; none where none finished."""
+    jct_p50_s: float | None
+    jct_p99_s: float | None
+    wait_mean_s: float | None
+    """Submission to first start, over jobs that started; none where none did."""
+    wait_p99_s: float | None
     makespan_s: float
     """First submission to last finish; 0: none finished."""
     utilisation: float
@@ -99,7 +102,8 @@ def measure(replay: Replay) -> Metrics:
         jobs=len(outcomes),
         started=everybody.started,
         finished=everybody.finished,
-        refused=sum(outcome.refused_s is not None for outcome in outcomes),
+        refused=sum(outcome.refused_s is not None and bool(outcome.job.options) for outcome in outcomes),
+        fit_nowhere=sum(outcome.refused_s is not None and not outcome.job.options for outcome in outcomes),
         with_deadline=everybody.with_deadline,
         satisfaction=everybody.satisfaction,
         promised=len(promised),
@@ -116,9 +120,9 @@ def measure(replay: Replay) -> Metrics:
         energy_per_finished_kwh=energy_j / J_PER_KWH / len(jct) if jct else None,
         energy_basis=str(worst(*(by_basis or replay.idle_by_basis))),
         energy_by_basis_kwh={str(basis): kwh for basis, kwh in by_basis.items()},
-        changes_per_job=_mean([float(outcome.changes) for outcome in outcomes]),
+        changes_per_job=_mean([float(outcome.changes) for outcome in outcomes]) or 0.0,
         decisions=len(replay.decision_s),
-        decision_p50_ms=_quantile(replay.decision_s, 0.5) * 1000,
+        decision_p50_ms=(_quantile(replay.decision_s, 0.5) or 0.0) * 1000,
         decision_max_ms=max(replay.decision_s, default=0.0) * 1000,
         decisions_per_s=len(replay.decision_s) / deciding_s if deciding_s else 0.0,
         projects=_projects(replay),
@@ -184,9 +188,9 @@ def _waits_s(outcomes: Sequence[Outcome]) -> list[float]:
     return [outcome.started_s - outcome.job.submitted_s for outcome in outcomes if outcome.started_s is not None]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else 0.0
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
 
 
-def _quantile(values: Sequence[float], q: float) -> float:
-    return float(np.quantile(values, q)) if values else 0.0
+def _quantile(values: Sequence[float], q: float) -> float | None:
+    return float(np.quantile(values, q)) if values else None

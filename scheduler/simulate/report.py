@@ -98,9 +98,8 @@ def project_rows(figures: Sequence[Metrics]) -> list[tuple[str, ...]]:
     return [
         (
             fared.project or "none named", policy, fared.quota or "none", _number(fared.jobs), _number(fared.finished),
-            _number(fared.satisfaction), _minutes(fared.started, fared.wait_mean_s),
-            _minutes(fared.started, fared.wait_p99_s), _hours(fared.finished, fared.jct_mean_s),
-            _number(fared.device_hours),
+            _number(fared.satisfaction), _minutes(fared.wait_mean_s), _minutes(fared.wait_p99_s),
+            _hours(fared.jct_mean_s), _number(fared.device_hours),
         )
         for fared, policy in sorted(found, key=lambda pair: pair[0].project)
     ]  # fmt: skip
@@ -122,14 +121,12 @@ def _number(value: float | None, unit: str = "", digits: int = 4) -> str:
     return f"{number_words(value, digits)} {unit}".strip()
 
 
-def _hours(finished: int, seconds: float) -> str:
-    """A time over finished jobs: nothing is said of it where none finished."""
-    return _number(seconds / 3600 if finished else None, "h")
+def _hours(seconds: float | None) -> str:
+    return _number(None if seconds is None else seconds / 3600, "h")
 
 
-def _minutes(started: int, seconds: float) -> str:
-    """The same of a wait, over jobs that started."""
-    return _number(seconds / 60 if started else None, "min")
+def _minutes(seconds: float | None) -> str:
+    return _number(None if seconds is None else seconds / 60, "min")
 
 
 def _energy(item: Metrics) -> str:
@@ -143,15 +140,16 @@ ROWS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("Jobs", lambda item: _number(item.jobs)),
     ("Finished", lambda item: _number(item.finished)),
     ("Refused", lambda item: _number(item.refused)),
+    ("Fit nowhere", lambda item: _number(item.fit_nowhere)),
     ("Deadline satisfaction", lambda item: _number(item.satisfaction)),
     ("Promised", lambda item: _number(item.promised)),
     ("Promises broken by overheads", lambda item: _number(item.promises_broken)),
-    ("Submission to finish, mean", lambda item: _hours(item.finished, item.jct_mean_s)),
-    ("... median", lambda item: _hours(item.finished, item.jct_p50_s)),
-    ("... 99 %", lambda item: _hours(item.finished, item.jct_p99_s)),
-    ("Submission to start, mean", lambda item: _minutes(item.started, item.wait_mean_s)),
-    ("... 99 %", lambda item: _minutes(item.started, item.wait_p99_s)),
-    ("Makespan", lambda item: _hours(item.finished, item.makespan_s)),
+    ("Submission to finish, mean", lambda item: _hours(item.jct_mean_s)),
+    ("... median", lambda item: _hours(item.jct_p50_s)),
+    ("... 99 %", lambda item: _hours(item.jct_p99_s)),
+    ("Submission to start, mean", lambda item: _minutes(item.wait_mean_s)),
+    ("... 99 %", lambda item: _minutes(item.wait_p99_s)),
+    ("Makespan", lambda item: _hours(item.makespan_s if item.finished else None)),
     ("Utilisation", lambda item: _number(item.utilisation)),
     ("Device-hours", lambda item: _number(item.device_hours)),
     ("Energy, idle devices included", _energy),

@@ -85,6 +85,79 @@ def test_a_line_of_a_curve_is_hidden_and_shown_by_keys(open_as: Callable[..., An
         assert {other.get_attribute("aria-pressed") for other in others} == {pressed}
 
 
+def test_a_curve_is_zoomed_and_shown_as_a_whole_again_by_keys(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "start=" in request.url else None)
+    visit(page, f"/jobs/{ids['succeeded']}/live/")
+    chart, reset = (page.locator(f"section[aria-label=loss] {one}") for one in (".curve", "button >> text=Reset zoom"))
+    page.wait_for_selector("section[aria-label=loss] .uplot")
+    assert "zoom, ← and → move" in chart.get_attribute("aria-label") and not reset.is_visible()
+    chart.focus()
+    page.evaluate("""() => {
+      const press = { key: "+", bubbles: true, cancelable: true };
+      for (let time = 0; time < 3; time += 1) document.activeElement.dispatchEvent(new KeyboardEvent("keydown", press));
+    }""")
+    page.wait_for_selector("section[aria-label=loss] button:has-text('Reset zoom')")
+    announced = "document.getElementById('announcer').textContent"
+    assert page.evaluate(announced).startswith("loss: step ")
+    before = page.evaluate(announced)
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(announced) != before
+    page.wait_for_timeout(1500)
+    assert len(asked) == 1, "finer points are asked for once the keys rest"
+    page.keyboard.press("0")
+    assert not reset.is_visible() and page.evaluate(announced) == "loss: all of it"
+    assert page.evaluate("document.activeElement.classList.contains('curve')")
+
+
+def test_the_lines_of_a_log_are_one_stop_of_tab_and_arrows_lead_to_the_others(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['succeeded']}/logs/")
+    view = page.locator("[data-view]")
+    assert view.locator(".log-line").count() > 2
+    page.wait_for_selector("[data-mount=logs][data-mounted]")
+    view.focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("'earlier' in document.activeElement.dataset")
+    page.keyboard.press("Tab")
+    line = "document.activeElement.closest('.log-line')?.dataset.line"
+    first = page.evaluate(line)
+    assert first
+    page.keyboard.press("ArrowDown")
+    second = page.evaluate(line)
+    page.keyboard.press("ArrowUp")
+    assert second != first == page.evaluate(line)
+    for other in ("Control", "Shift", "Alt", "Meta"):
+        page.keyboard.press(f"{other}+ArrowDown")
+        assert page.evaluate(line) == first, "keys of the browser are left to it"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('.log-line') === null")
+
+
+def test_tab_into_a_log_stops_at_the_line_that_a_link_led_to_while_it_is_in_sight(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['succeeded']}/logs/")
+    link = page.locator("[data-view] .log-line a").last
+    wanted = link.evaluate("(link) => link.closest('.log-line').id")
+    visit(page, f"/jobs/{ids['succeeded']}/logs/{link.get_attribute('href')}")
+    page.wait_for_selector("[data-mount=logs][data-mounted]")
+    assert page.locator(".log-line.target").get_attribute("id") == wanted
+    stop = """document.querySelector(".log-line a[tabindex='0']").closest('.log-line').id"""
+    focus = "() => { document.activeElement.blur(); document.querySelector('[data-view]').focus(); }"
+    page.evaluate(focus)
+    assert page.evaluate(stop) == wanted
+    lines = [line.get_attribute("id") for line in page.locator(".log-line").all()]
+    page.evaluate("document.querySelector('[data-view]').style.height = '60px'")
+    page.evaluate("document.querySelector('[data-view]').scrollTop = 0")
+    page.evaluate(focus)
+    assert page.evaluate(stop) == lines[0], "a line out of sight is none to stop at"
+
+
 def test_single_keys_can_be_switched_off_and_do_nothing_below_a_question(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:

@@ -24,6 +24,8 @@ DROP_BESIDE = """(() => {
   return !document.querySelector("h1").dispatchEvent(new DragEvent("drop", options));
 })()"""
 """Drops a file on the heading; true if the page took it, so that the browser does not open it."""
+SHOWN = "[...document.querySelector('#project').options].map((option) => option.textContent.trim())"
+CHOSEN = "document.querySelector('#project').value"
 
 
 def test_a_file_that_is_dropped_beside_its_field_is_taken_all_the_same(open_as: Callable[..., Any]) -> None:
@@ -60,6 +62,76 @@ def test_a_form_is_not_sent_twice_by_a_quick_hand(open_as: Callable[..., Any]) -
     page.click("button:has-text('Create token')")
     until(page, "document.querySelector('form[action*=tokens] button[aria-busy]') !== null")
     assert page.is_disabled("button:has-text('Create token')") and len(sent) == 1
+
+
+@pytest.fixture
+def crowded(open_as: Callable[..., Any]) -> Any:
+    """The list of jobs with a thousand projects more to filter by, which are folded out."""
+    page = open_as()
+    every = '<option value="">All</option>'
+
+    def crowd(route: Any) -> None:
+        answer = route.fetch()
+        many = "".join(f'<option value="zoo-{number}">Zoo {number}</option>' for number in range(1000))
+        route.fulfill(response=answer, body=answer.text().replace(every, every + many))
+
+    page.route("**/jobs/?more=1", crowd)
+    visit(page, "/jobs/?more=1")
+    page.unroute("**/jobs/?more=1")
+    page.click("summary:has-text('More filters')")
+    return page
+
+
+def test_a_list_of_a_thousand_projects_is_found_in_by_typing(crowded: Any) -> None:
+    page = crowded
+    field = page.get_by_label("Find in the list Project")
+    field.press_sequentially("zoo 77")
+    texts = page.evaluate(SHOWN)
+    assert texts[:2] == ["All", "Zoo 77"] and {"Zoo 177", "Zoo 770"} < set(texts) and "Zoo 78" not in texts
+    assert page.url.endswith("?more=1"), "the form did not take it for a filter"
+    page.evaluate("""() => {
+      window.heard = [];
+      for (const kind of ["input", "change"])
+        document.body.addEventListener(kind, (event) => window.heard.push([kind, event.target.id]));
+    }""")
+    with page.expect_request(lambda request: "project=zoo-77" in request.url):
+        field.press("Enter")
+    assert page.evaluate(CHOSEN) == "zoo-77"
+    assert page.evaluate("window.heard") == [["input", "project"], ["change", "project"]]
+    assert not page.locator(".select-find").nth(1).count(), "short lists have no such field"
+
+
+def test_finding_in_a_long_list_leaves_what_is_chosen_as_it_is(crowded: Any) -> None:
+    page = crowded
+    field = page.get_by_label("Find in the list Project")
+    for chosen in ("", "zoo-500", "zoo-999", "zoo-770"):
+        page.evaluate("(value) => { document.querySelector('#project').value = value; }", chosen)
+        for typed in ("zoo 77", "no such project", ""):
+            field.fill(typed)
+            assert page.evaluate(CHOSEN) == chosen, typed
+    assert len(page.evaluate(SHOWN)) > 1000
+    page.evaluate("document.querySelector('#project').disabled = true")
+    field.fill("zoo 3")
+    field.press("Enter")
+    assert page.evaluate(CHOSEN) == "zoo-770"
+
+
+def test_a_long_list_keeps_a_choice_that_came_to_it_after_its_page(crowded: Any) -> None:
+    page = crowded
+    field = page.get_by_label("Find in the list Project")
+    come = """([text, value]) => {
+      const select = document.querySelector("#project");
+      select.add(new Option(text, value));
+      select.value = value;
+    }"""
+    page.evaluate(come, ["Whales", "whales"])
+    for typed in ("zoo 77", "", "whal"):
+        field.fill(typed)
+        assert page.evaluate(CHOSEN) == "whales" and "Whales" in page.evaluate(SHOWN), typed
+    page.evaluate(come, ["zoo-5", "zoo-5"])  # as the form of a spec does for what its list does not have in sight
+    field.fill("")
+    assert page.evaluate(CHOSEN) == "zoo-5"
+    assert "zoo-5" not in page.evaluate(SHOWN) and page.evaluate(SHOWN).count("Zoo 5") == 1
 
 
 def test_a_question_names_what_its_answer_does(open_as: Callable[..., Any], ids: dict[str, str]) -> None:

@@ -21,7 +21,7 @@ from django.test import Client, RequestFactory
 
 from harness.accounts.models import User
 from harness.errors import HarnessError, Invalid, NoSpace, Unavailable
-from harness.trouble import TroubleMiddleware, trouble_of, trouble_told
+from harness.trouble import TroubleMiddleware, trouble_of, trouble_page, trouble_told
 from tests.harness.held_store import store_held
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -146,6 +146,23 @@ def test_what_a_person_gave_wrong_is_told_and_not_logged(
     with pytest.raises(HarnessError), trouble_told():
         raise error
     assert len(caplog.records) == logged
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("error", "level"), [(OverflowError("too far"), "INFO"), (OSError(errno.ENOSPC, "full"), "ERROR")]
+)
+@pytest.mark.parametrize("path", ["/jobs/", "/api/v1/jobs"])
+def test_what_a_person_gave_wrong_is_no_line_of_an_error(
+    caplog: pytest.LogCaptureFixture, full_disk: None, path: str, error: Exception, level: str
+) -> None:
+    request = RequestFactory().get(path)
+    request.user = SimpleNamespace(is_authenticated=False)  # type: ignore[assignment]
+    with caplog.at_level("INFO"):
+        answer = trouble_page(request, error)
+    assert answer is not None and answer.status_code == (422 if level == "INFO" else 507)
+    told = [record.levelname for record in caplog.records if record.getMessage().startswith(f"GET {path}: ")]
+    assert told == [level]
 
 
 def test_a_fault_of_ours_stays_one(full_disk: None) -> None:

@@ -81,6 +81,7 @@ class LinkOut(Schema):
     measured_at: datetime | None
     current: bool = Field(description="Timed over what ranks would use now: estimates use it.")
     waits: bool = Field(description="It is to be timed as soon as both nodes are idle.")
+    away: list[str] = Field(description="Which of the two take no work now (down, draining): it is not timed before.")
     problem: str = Field(description="Why it could not be timed the last time; empty: it could.")
 
 

@@ -67,5 +67,5 @@ def _state(link: Json) -> str:
     if link["problem"]:
         return f"failed: {link['problem']}"
     if link["waits"]:
-        return "waits for idle nodes"
+        return f"waits for {' and '.join(link['away'])} to take work again" if link["away"] else "waits for idle nodes"
     return "" if link["current"] else "not used: ranks would now use another path"

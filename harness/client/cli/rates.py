@@ -203,8 +203,9 @@ def _end(found: Json, faults: list[ClientError], *, as_json: bool) -> None:
         notes().print(other.message, markup=False)
     if faults:
         if as_json:
-            details = faults[0].details
-            faults[0].details = {**(details if isinstance(details, dict) else {}), "found": found}
+            details = faults[0].details  # those of a refused spec are a list
+            kept = details if isinstance(details, dict) else {"problems": details} if details else {}
+            faults[0].details = {**kept, "found": found}
         raise faults[0]
     if found["state"] != "done":
         raise typer.Exit(ExitCode.JOB_FAILED)

@@ -2,6 +2,7 @@
 import htmx from "htmx.org";
 import { answered, askAgain, begun } from "./again.js";
 import { lazily } from "./lazily.js";
+import { findInLongSelects } from "./long_selects.js";
 import { reach } from "./reach.js";
 import { setUpShell } from "./shell.js";
 import { localise, startClock } from "./time.js";
@@ -84,6 +85,7 @@ document.body.addEventListener("htmx:configRequest", (event) => {
 });
 document.body.addEventListener("htmx:load", (event) => {
   localise(event.detail.elt);
+  findInLongSelects(event.detail.elt);
   mountAll(event.detail.elt);
 });
 document.body.addEventListener("htmx:beforeSwap", (event) => {
@@ -104,5 +106,6 @@ document.body.addEventListener("htmx:afterOnLoad", (event) => {
 
 startClock();
 setUpShell();
+findInLongSelects(document);
 mountAll(document);
 tellZone();

@@ -1,6 +1,7 @@
 // One place for how figures are written; mirrors worker/words.py and harness/pages/figures.py.
 
 const NONE = "–";
+const DIGITS_MOST = 8;
 
 // Zero has no sign.
 function whole(value) {
@@ -20,6 +21,8 @@ export function number(value, digits = 4) {
   if (Number.isInteger(value) && size < 1e15) return whole(value);
   if (size >= 1e9 || size < 1e-4) return exponential(value);
   const rounded = Number(value.toPrecision(digits));
+  // As many more as it takes to write what is below one as that.
+  if (size < 1 && Math.abs(rounded) >= 1 && digits < DIGITS_MOST) return number(value, digits + 1);
   if (size >= 10 ** digits || Number.isInteger(rounded)) return whole(Math.round(value));
   return String(rounded);
 }

@@ -30,6 +30,45 @@ function marked(text, query) {
   return [text.slice(0, at), el("mark", {}, text.slice(at, end)), ...marked(text.slice(end), query)];
 }
 
+// Each line has a link, and a thousand of them would stand in the way of Tab: the line that a link led to, else the
+// first, is its one stop while it is in sight, and arrows lead from there to the other lines.
+function oneTabStop(view) {
+  const linkOf = (line) => line?.querySelector("a");
+  const linked = (line, way) => {
+    let next = line?.[way];
+    while (next && !next.matches(".log-line")) next = next[way];
+    return linkOf(next);
+  };
+  const stopAt = (link) => {
+    for (const other of view.querySelectorAll('.log-line a:not([tabindex="-1"])')) other.tabIndex = -1;
+    if (link) link.tabIndex = 0;
+  };
+  const firstInSight = () => {
+    const { top, bottom } = view.getBoundingClientRect();
+    const isInSight = (line) => {
+      const place = line.getBoundingClientRect();
+      return place.bottom > top && place.top < bottom;
+    };
+    const lines = [...view.querySelectorAll(".log-line")];
+    return lines.find((line) => line.matches(".target") && isInSight(line)) ?? lines.find(isInSight);
+  };
+  view.addEventListener("focus", () => stopAt(linkOf(firstInSight())));
+  view.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const line = event.target.closest(".log-line");
+    const way = { ArrowUp: "previousElementSibling", ArrowDown: "nextElementSibling" }[event.key];
+    const link = line && way && linked(line, way);
+    if (!link) return;
+    event.preventDefault();
+    stopAt(link);
+    link.focus();
+  });
+  new MutationObserver(() => stopAt(view.querySelector(".log-line a[tabindex='0']"))).observe(view, {
+    childList: true,
+  });
+  stopAt(linkOf(view.querySelector(".log-line.target") ?? firstInSight()));
+}
+
 export function mount(root) {
   const view = root.querySelector("[data-view]");
   const button = root.querySelector("[data-follow]");
@@ -126,6 +165,7 @@ export function mount(root) {
     );
   }
 
+  oneTabStop(view);
   button.addEventListener("click", () => setFollow(!follow));
   view.addEventListener("click", (event) => {
     const link = event.target.closest("[data-earlier], [data-later]");

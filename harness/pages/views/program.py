@@ -124,10 +124,8 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         raise
     except Conflict as error:
         if error.code == "changed":  # while its program was generated
-            job.refresh_from_db()
-            return spec_refused(request, job, text, Conflict(told, hint=hint, code="changed"))
-        messages.error(request, error.message, extra_tags=error.hint)
-        return redirect("job_tab", job_id=job_id, tab="program")
+            error = Conflict(told, hint=hint, code="changed")
+        return spec_refused(request, job_get(user=user, job_id=job_id), text, error)
     except HarnessError as error:  # what is wrong with it, or a disk that is full
         return spec_refused(request, job_get(user=user, job_id=job_id), text, error)
     edits_told(request, job, 0 if request.POST.get("reset") else lost)

@@ -1,4 +1,4 @@
-"""The queue, reservations, quotas, and what a drain would do."""
+"""The queue, reservations, and what a drain would do."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
@@ -19,23 +20,20 @@ from harness.accounts.selectors import project_get, project_list
 from harness.errors import Conflict, HarnessError, Invalid, NotFound
 from harness.jobs.consequences import (
     change_consequences,
-    quota_consequences,
-    quota_end_consequences,
     reservation_cancel_told,
     reservation_create_told,
 )
 from harness.jobs.drain import Affected, drain_consequences
 from harness.jobs.models import Job
 from harness.jobs.queueing import queue_rows
-from harness.jobs.quota_use import quota_rows
 from harness.jobs.readers import standstill
 from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
-from harness.pages.pool_forms import QuotaForm, ReservationForm
+from harness.moments import moment_words
+from harness.pages.pool_forms import ReservationForm
 from harness.pages.queue_wish import QueueWish, queue_wish
 from harness.pages.web import asks_part, change, form_page, page, page_number, person, show, with_query
-from harness.pool.models import DeviceKind, Node, NodeState
-from harness.pool.quotas import quota_remove, quota_set
+from harness.pool.models import Node, NodeState, Reservation
 from harness.pool.reservations import ReservationWish, reservation_list
 from harness.pool.services import pool_setting_get
 
@@ -91,11 +89,11 @@ def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
         if "look" in request.POST:
             return _queue(request, wish, wish.look())
     except HarnessError as error:
-        return change(request, partial(_fail, error), done="", to=back)
-    return _change_told(request, partial(change_consequences, wish.act), done=wish.done, to=back)
+        return change(request, partial(fail, error), done="", to=back)
+    return change_told(request, partial(change_consequences, wish.act), done=wish.done, to=back)
 
 
-def _change_told(
+def change_told(
     request: HttpRequest, action: Callable[[], Iterable[Affected]], *, done: str, to: str
 ) -> HttpResponseBase:
     """Like `change`, of what tells its consequences; beside it stands which jobs wait longer, broken promises first."""
@@ -152,13 +150,20 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
         wish = _reservation_wish(request, user, form)
         if look:
             return _reservations(request, form, reservation_consequences(user=user, wish=wish))
-        _, found = reservation_create_told(user=user, wish=wish)
+        kept, found = reservation_create_told(user=user, wish=wish)
     except (Invalid, Conflict, NotFound) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return _reservations(request, form, None, status=422)
-    messages.success(request, "Reserved. It holds for jobs that start from now on.")
+    messages.success(request, f"Reserved. {_holds_words(kept)}")
     _held_back_tell(request, found)
     return redirect(with_query(request, reverse("reservations")))
+
+
+def _holds_words(kept: Reservation) -> str:
+    if kept.starts_at <= timezone.now():
+        return "It holds for jobs that start from now on."
+    at = moment_words(kept.starts_at)
+    return f"It holds from {at} on: until then jobs start there only if they end before."
 
 
 def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> ReservationForm:
@@ -169,7 +174,8 @@ def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> Reserv
     return form
 
 
-def _fail(error: HarnessError) -> None:
+def fail(error: HarnessError) -> None:
+    """For `change`, of what was refused before."""
     raise error
 
 
@@ -211,73 +217,7 @@ def reservation_end(request: HttpRequest, reservation_id: str) -> HttpResponseBa
     require_admin(user)
     done, to = "Cancelled: its devices accept jobs again.", with_query(request, reverse("reservations"))
     cancel = partial(reservation_cancel_told, user=user, reservation_id=reservation_id)
-    return _change_told(request, cancel, done=done, to=to)
-
-
-@page("GET", "HEAD")
-def quotas(request: HttpRequest) -> HttpResponseBase:
-    """Quotas of the projects a person sees, and what is used of them."""
-    return _quotas(request, QuotaForm(), None)
-
-
-def _quotas(
-    request: HttpRequest,
-    form: QuotaForm,
-    delayed: tuple[Affected, ...] | None,
-    looked: str = "",
-    *,
-    status: int = 200,
-) -> HttpResponseBase:
-    user = person(request)
-    form.set_projects(project_list(user=user))
-    context = {"quotas": quota_rows(user=user), "form": form, "is_admin": user.is_superuser, "part": "quotas"}
-    context |= {"delayed": delayed, "looked": looked}
-    return show(request, "pool/quotas.html", context, nav="pool", status=status)
-
-
-@form_page("quotas")
-def quota_save(request: HttpRequest) -> HttpResponseBase:
-    """Set a quota; with `look` only tell who would wait longer or finish sooner. What is refused can be corrected."""
-    user = person(request)
-    require_admin(user)
-    form = QuotaForm(request.POST)
-    form.set_projects(project_list(user=user))
-    if not form.is_valid():
-        return _quotas(request, form, None, status=422)
-    wanted = {**form.cleaned_data, "user": user, "project": project_get(user=user, slug=form.cleaned_data["project"])}
-    if "look" in request.POST:
-        return _quotas(request, form, quota_consequences(**wanted))
-
-    def save() -> None:
-        saved = quota_set(**wanted)
-        messages.success(request, _LENDS if saved.may_borrow else _LENDS_NOT)
-
-    return _change_told(request, partial(change_consequences, save), done="", to=reverse("quotas"))
-
-
-_LENDS = (
-    "Saved: the project may use more while no other one wants them. "
-    "What runs now goes on; what is borrowed may be paused for others."
-)
-_LENDS_NOT = "Saved: the project never uses more. What runs now goes on."
-
-
-@form_page("quotas")
-def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponseBase:
-    """Take a limit away; with `look` only tell who would wait longer or finish sooner."""
-    user = person(request)
-    require_admin(user)
-    project = project_get(user=user, slug=slug)
-    if "look" in request.POST:
-        try:
-            delayed = quota_end_consequences(user=user, project=project, device_kind=device_kind)
-        except HarnessError as error:
-            return change(request, partial(_fail, error), done="", to=reverse("quotas"))
-        looked = f"{project.name} had no limit of {DeviceKind(device_kind).label}s"
-        return _quotas(request, QuotaForm(), delayed, looked)
-    done, to = f"{project.name} no longer has a limit of this kind.", reverse("quotas")
-    remove = partial(quota_remove, user=user, project=project, device_kind=device_kind)
-    return _change_told(request, partial(change_consequences, remove), done=done, to=to)
+    return change_told(request, cancel, done=done, to=to)
 
 
 @page("GET", "HEAD")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
@@ -26,6 +27,11 @@ from harness.saved_views.services import (
     view_share,
     view_update,
 )
+
+NAMED, FOR = "named", "for"
+"""In the address of a list after a view was refused: the name that was typed for it, and the project that sees it."""
+_NAMED_MAX = 200
+"""Letters of such a name: more than a view may have, so that one too long can be shortened."""
 
 
 def list_address(view_id: str, given: QueryDict) -> str:
@@ -71,6 +77,8 @@ def view_context(request: HttpRequest) -> dict[str, Any]:
         "view_query": query,
         "view_changed": shown is not None and shown.query != query,
         "name_letters_max": NAME_LETTERS_MAX,
+        "named": request.GET.get(NAMED),
+        "named_for": request.GET.get(FOR, ""),
     }
 
 
@@ -85,14 +93,15 @@ def views(request: HttpRequest) -> HttpResponseBase:
 
 @page("POST")
 def view_new(request: HttpRequest) -> HttpResponseBase:
-    """Save what the list shows under a name."""
+    """Save what the list shows under a name; a refused one stands in its field again."""
     user = person(request)
     query = request.POST.get("query", "")
     try:
         view = view_create(user=user, name=request.POST.get("name", ""), query=query, project=_project(request, user))
     except HarnessError as error:
         messages.error(request, error.message, extra_tags=error.hint)
-        return redirect(f"{reverse('job_list')}?{query or 'view='}")
+        typed = urlencode({NAMED: request.POST.get("name", "")[:_NAMED_MAX], FOR: request.POST.get("project", "")})
+        return redirect(f"{reverse('job_list')}?{query or 'view='}&{typed}")
     messages.success(request, f"The view {view.name} is saved.")
     return redirect(address_of(view))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from harness.client import Unreachable
+from harness.client import ApiError, Unreachable
 from tests.factory_rates import report_make, trials_report_make
 from tests.harness.client.conftest import Dlh
 from tests.worker.runtime.samples import program, wine
@@ -192,6 +192,24 @@ def test_what_was_found_is_shown_though_nobody_answers_any_more(
     ended = dlh("lr-find", job.pk, "--use", "centre")
     assert ended.code == 4 and "Nobody answers." in ended.err
     assert "Usable peak learning rates" in ended.out
+
+
+@pytest.mark.usefixtures("portal")
+def test_what_is_wrong_with_a_spec_is_told_beside_what_was_found(
+    dlh: Dlh, job: Any, node_make: Any, answered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import rates
+
+    wrong = [{"field": "training.batch_size", "message": "is not a whole number"}]
+
+    def refuse(*_: Any) -> None:
+        raise ApiError(422, {"code": "invalid", "message": "The spec is wrong.", "details": wrong})
+
+    node_make("node-1")
+    answered()
+    monkeypatch.setattr(rates, "_use", refuse)
+    details = dlh("lr-find", job.pk, "--use", "centre", "--json").json["error"]["details"]
+    assert details["problems"] == wrong and details["found"]["centre"] > 0
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

@@ -118,6 +118,20 @@ def test_a_move_and_a_priority_name_those_that_wait_longer_for_it(line, people):
     assert {row.job: row.gains for row in raised} == {first: True, second: False}
 
 
+def test_one_that_ends_sooner_but_still_late_is_not_said_to_be_kept(promised, people, admin):
+    quota_set(**limit(people))
+    removal = reverse("quota_end", args=[people.project.slug, "cpu"])
+    at = timezone.now() + timedelta(minutes=40)  # without the quota it would end in an hour
+    Job.objects.filter(pk=promised.pk).update(deadline_at=at, promised_at=at)
+    (found,) = quota_end_consequences(user=people.admin, project=people.project, device_kind="cpu")
+    assert found.gains and found.finish_after > at and found.breaks_promise
+    assert "still late: promised by" in admin.post(removal, {"look": "1"}).content.decode()
+    Job.objects.filter(pk=promised.pk).update(deadline_at=at + HOUR, promised_at=at + HOUR)
+    (found,) = quota_end_consequences(user=people.admin, project=people.project, device_kind="cpu")
+    assert found.gains and not found.breaks_promise
+    assert "still late" not in admin.post(removal, {"look": "1"}).content.decode()
+
+
 def test_what_a_move_does_is_told_beside_the_times_that_the_queue_tells(line, people):
     first, second = line
     tick()

@@ -222,3 +222,14 @@ def test_who_deletes_their_last_project_creates_another_of_the_same_name(people:
     made = project_create(user=people.owner, name="Birds")
     assert made.slug != people.project.slug and selectors.project_default(user=people.owner) == made
     assert Membership.objects.get(project=made).role == Role.ADMIN
+
+
+def test_a_project_whose_older_name_has_a_line_break_is_deleted_by_the_name_that_its_page_shows(
+    people: SimpleNamespace,
+) -> None:
+    Project.objects.filter(pk=people.project.pk).update(name="Birds\nof  prey")
+    project = Project.objects.get(pk=people.project.pk)
+    with pytest.raises(Invalid, match=r"Type the project's name, Birds of prey, to delete it\."):
+        project_delete(user=people.owner, project=project, name="Birds")
+    project_delete(user=people.owner, project=project, name="Birds of prey")
+    assert Project.objects.get(pk=project.pk).deleted_at is not None

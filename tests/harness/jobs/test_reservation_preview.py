@@ -211,6 +211,20 @@ def test_page_and_api_tell_who_waits_longer_for_what_was_reserved(waiting, peopl
     assert [(row["name"], row["gains"]) for row in made["delayed"]] == [("second", False)]
 
 
+def test_a_reservation_for_later_tells_from_when_it_holds(people, node_make):
+    node_make("node-1", cpus=1)
+    browser = Client()
+    browser.force_login(people.admin)
+    start = (timezone.now() + timedelta(days=2)).replace(second=0, microsecond=0)
+    wanted = {"target": "node-1", "ends_at": f"{start + timedelta(hours=5):%Y-%m-%dT%H:%M}", "purpose": "a course"}
+    later = wanted | {"starts_at": f"{start:%Y-%m-%dT%H:%M}"}
+    body = browser.post(reverse("reservation_new"), later, follow=True).content.decode()
+    assert f'It holds from <time datetime="{start:%Y-%m-%dT%H:%M}' in body and "that start from now on" not in body
+    Reservation.objects.all().delete()
+    body = browser.post(reverse("reservation_new"), wanted, follow=True).content.decode()
+    assert "It holds for jobs that start from now on." in body
+
+
 def test_a_promise_that_breaks_by_seconds_is_told_too(waiting, people):
     first_end = Job.objects.get(name="first").expected_finish_at
     at = first_end + timedelta(seconds=1830)  # half a minute after its end as things are

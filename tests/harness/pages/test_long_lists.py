@@ -15,7 +15,7 @@ from django.utils import timezone
 from harness.accounts.models import Membership, Project, User
 from harness.jobs.models import JobAttempt, JobEvent
 from harness.paging import SEARCH_LETTERS_MAX
-from harness.pool.models import Node, Reservation
+from harness.pool.models import Node, Quota, Reservation
 
 MANY = 60
 
@@ -154,7 +154,7 @@ def test_members_come_in_pages_and_are_found_on_whatever_page_they_are(
 
 
 def test_a_short_list_has_neither_pages_nor_a_search(admin: Client) -> None:
-    addresses = [reverse(name) for name in ("project_list", "pool_storage", "reservations")]
+    addresses = [reverse(name) for name in ("project_list", "pool_storage", "reservations", "quotas")]
     for address in (*addresses, reverse("project_page", args=["orchard"])):
         page = shown(admin, address)
         assert 'class="pager"' not in page and 'role="search"' not in page
@@ -167,6 +167,33 @@ def test_projects_that_take_disk_come_in_pages(admin: Client, crowd: list[User])
     limit = {"project": "zoo-001", "gib": "3"}
     assert admin.post(f"{reverse('storage_quota_save')}?page=2", limit)["Location"] == f"{address}?page=2"
     assert f'action="{reverse("storage_quota_save")}?page=2"' in shown(admin, f"{address}?page=2")
+
+
+def test_quotas_come_in_pages_and_are_found_by_their_project(admin: Client, crowd: list[User]) -> None:
+    Quota.objects.all().delete()
+    Quota.objects.bulk_create(
+        [Quota(project=project, device_kind="cpu", devices=2) for project in Project.objects.filter(deleted_at=None)]
+    )
+    address = reverse("quotas")
+    slugs = walked(admin, address, "Pages", r'data-label="Project">\s*<a href="/projects/([\w-]+)/')
+    assert sorted(slugs) == sorted(Quota.objects.values_list("project__slug", flat=True)) and len(slugs) >= MANY
+    found = shown(admin, f"{address}?q=ZOO 044")
+    assert re.findall(r'data-label="Project">\s*<a href="/projects/([\w-]+)/', found) == ["zoo-044"]
+    assert "No quota is of such a project." in shown(admin, f"{address}?q=nobody-at-all")
+    save, end = reverse("quota_save"), reverse("quota_end", args=["zoo-044", "cpu"])
+    assert f'action="{end}?q=ZOO+044"' in found and f'action="{save}?q=ZOO+044"' in found
+    sent = {"project": "zoo-001", "device_kind": "cpu", "devices": "3", "may_borrow": ""}
+    assert admin.post(f"{save}?page=2", sent)["Location"] == f"{address}?page=2"
+    assert admin.post(f"{end}?page=2")["Location"] == f"{address}?page=2"
+
+
+def test_quotas_of_projects_of_one_name_stand_project_by_project(admin: Client) -> None:
+    Quota.objects.all().delete()
+    first, second = (Project.objects.create(name="Twins", slug=slug) for slug in ("twins", "twins-2"))
+    for project, kind in ((second, "cpu"), (first, "cuda"), (second, "cuda"), (first, "cpu")):
+        Quota.objects.create(project=project, device_kind=kind, devices=2)
+    slugs = re.findall(r'data-label="Project">\s*<a href="/projects/([\w-]+)/', shown(admin, reverse("quotas")))
+    assert len(slugs) == 4 and slugs[0] == slugs[1] != slugs[2] == slugs[3]
 
 
 def test_reservations_come_in_pages(admin: Client, world: SimpleNamespace) -> None:

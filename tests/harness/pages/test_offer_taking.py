@@ -82,6 +82,23 @@ def test_an_offer_whose_deadline_has_passed_says_so_and_is_not_taken(
     assert current(draft).pk != offer.pk and "The deadline has already passed." in text
 
 
+def test_an_offer_whose_times_have_passed_says_that_it_is_old_and_can_be_reckoned_anew(
+    owner: Client, draft: Job, world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer = current(draft)
+    assert "This offer is old" not in cost(owner, draft)
+    later, now = timezone.now() + timedelta(days=3), timezone.now
+    monkeypatch.setattr("harness.pages.offer_view.timezone.now", lambda: later)
+    old = cost(owner, draft)
+    assert "This offer is old: it was reckoned" in old
+    assert re.search(r'<button[^>]* form="offer-ask"[^>]*>Reckon it anew', old)
+    viewer = Client()
+    viewer.force_login(world.viewer)
+    assert "This offer is old" in (seen := cost(viewer, draft)) and "Reckon it anew" not in seen
+    monkeypatch.setattr("harness.pages.offer_view.timezone.now", now)
+    assert "This offer is old" not in cost(owner, draft) and current(draft).pk == offer.pk
+
+
 def test_back_from_a_job_that_was_submitted_shows_no_draft_but_what_it_is_now(owner: Client, draft: Job) -> None:
     address = reverse("job_tab", args=[draft.pk, "cost"])
     assert owner.get(address)["Cache-Control"] == "no-store"

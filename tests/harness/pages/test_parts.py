@@ -44,7 +44,7 @@ def test_rows_stand_beside_a_finding_that_does_not_name_them(message: str, rows:
         (float("nan"), "not finite"),
         (9999.7, "10,000"),
         (999.97, "1,000"),
-        (0.99996, "1"),
+        (0.99996, "0.99996"),
     ],
 )
 def test_figures_are_short_and_never_raise(value: float | None, text: str) -> None:

@@ -210,10 +210,10 @@ def test_a_quota_that_is_none_can_be_corrected(admin: Client, devices: str, look
 def test_a_quota_whose_number_alone_is_changed_lends_as_before(admin: Client, world: SimpleNamespace) -> None:
     Quota.objects.all().delete()
     for devices, borrow, kept, said in (
-        ("2", "", True, "Saved: the project may use more while no other one wants them."),
-        ("3", "no", False, "Saved: the project never uses more."),
-        ("4", "", False, "Saved: the project never uses more."),
-        ("4", "yes", True, "Saved: the project may use more while no other one wants them."),
+        ("2", "", True, "Saved: Orchard may use more while no other project wants them."),
+        ("3", "no", False, "Saved: Orchard never uses more."),
+        ("4", "", False, "Saved: Orchard never uses more."),
+        ("4", "yes", True, "Saved: Orchard may use more while no other project wants them."),
     ):
         given = {"project": "orchard", "device_kind": "cuda", "devices": devices, "may_borrow": borrow}
         assert admin.post(reverse("quota_save"), {**given, "look": "1"}).status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -109,9 +110,20 @@ def test_what_cannot_be_saved_is_said_on_the_list_as_it_was(world: SimpleNamespa
     owner.post("/jobs/views/new/", {"name": "Mine", "query": "tag=x"})
     page = owner.post("/jobs/views/new/", {"name": "Mine", "query": "tag=y"}, follow=True)
     assert "There is a view Mine of yours already." in page.content.decode()
-    assert page.redirect_chain[-1][0] == "/jobs/?tag=y"
+    assert page.redirect_chain[-1][0] == "/jobs/?tag=y&named=Mine&for="
     assert SavedView.objects.get(name="Mine").query == "tag=x"
     assert owner.post(f"/jobs/views/{world.view.pk}/burn/").status_code == 404
+
+
+def test_a_refused_name_of_a_view_stands_in_its_field_again(world: SimpleNamespace, owner: Client) -> None:
+    name = "The best of the week & <more> than a view can be named after in its few letters"
+    sent = {"name": name, "query": "tag=y", "project": "orchard"}
+    page = owner.post("/jobs/views/new/", sent, follow=True).content.decode()
+    form = page[page.index("Save as a view") :]
+    assert f'value="{html.escape(name)}"' in form[: form.index("</form>")]
+    assert re.search(r'<option value="orchard" selected>\s*For all of', form)
+    assert re.search(r"<details[^>]* open>\s*<summary[^>]*>Save as a view", page)
+    assert not re.search(r"<details[^>]* open>\s*<summary[^>]*>Save as a view", owner.get("/jobs/").content.decode())
 
 
 def test_the_list_opens_with_a_persons_default_only_where_nothing_else_is_asked(

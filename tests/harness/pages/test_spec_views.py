@@ -7,6 +7,7 @@ import html
 import json
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -124,6 +125,24 @@ def test_a_spec_that_is_saved_while_another_is_made_a_program_of_is_not_undone(
     assert job.epochs == 3 and job.spec["training"]["learning_rate"] == "auto"
     seen = re.search(r'name="seen" value="(\w+)"', page)
     assert seen and owner.post(reverse("spec_save", args=[job.pk]), mine | {"seen": seen[1]}).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"state": "queued"}, "and can no longer be edited."),
+        ({"deleted_at": datetime(2026, 1, 1, tzinfo=UTC)}, "is in the trash."),
+    ],
+)
+def test_a_spec_that_comes_too_late_is_shown_to_be_copied(
+    world: SimpleNamespace, owner: Client, change: dict[str, Any], told: str
+) -> None:
+    job = world.jobs["draft"]
+    Job.objects.filter(pk=job.pk).update(**change)
+    refused = owner.post(reverse("spec_save", args=[job.pk]), {"spec": "training:\n  epochs: 3  # mine\n"})
+    page = html.unescape(refused.content.decode())
+    assert refused.status_code == 409 and told in page
+    assert "epochs: 3  # mine" in page and 'data-copy="typed-text"' in page
 
 
 def test_a_new_spec_warns_of_edited_files_and_undoes_them_on_request(world: SimpleNamespace, owner: Client) -> None:

@@ -71,6 +71,11 @@ def test_the_page_says_what_is_the_matter_with_a_link(link, pool_page, people):
     assert "Failed: 10.0.0.2 did not answer in time." in pool_page(people.mate)[1]
     NodeLink.objects.filter(pk=row.pk).update(problem="", wanted_at=timezone.now())
     assert "Waits until both nodes are idle" in pool_page(people.mate)[1]
+    Node.objects.filter(name="far").update(state="down")
+    assert "Waits until far takes work again and both nodes are idle" in pool_page(people.mate)[1]
+    Node.objects.filter(name="near").update(state="drain")
+    assert "Waits until far and near take work again and both nodes are idle" in pool_page(people.mate)[1]
+    Node.objects.update(state="up")
     Node.objects.filter(name="far").update(address="10.0.0.9")
     NodeLink.objects.filter(pk=row.pk).update(wanted_at=None)
     assert "not used until it is timed again" in pool_page(people.mate)[1]
@@ -150,6 +155,9 @@ def test_the_command_line_shows_them_and_has_them_timed(link, portal, dlh, monke
     row.refresh_from_db()
     assert row.wanted_at is not None
     assert dlh("pool", "links", "--measure", "--node", "elsewhere").code == 3
+    assert "waits for idle nodes" in dlh("pool", "links").out
+    Node.objects.filter(name="far").update(state="down")
+    assert "waits for far to take work again" in dlh("pool", "links").out
     NodeLink.objects.update(problem="It was cut.")
     assert "failed: It was cut." in dlh("pool", "links").out
 

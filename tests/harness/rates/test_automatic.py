@@ -228,3 +228,6 @@ def test_a_rate_that_was_found_for_another_batch_stays_in_a_clone_and_is_told(
         assert submit(job, commit, tasks_sent).spec["training"]["learning_rate"] == 0.02
     assert "found it for steps of 8 rows, and now a step has 64" in told(other)
     assert "range test" not in told(same)
+    again = job_clone(user=other.owner, job=other)
+    submit(again, commit, tasks_sent)
+    assert "found it for steps of 8 rows, and now a step has 64" in told(again), "it keeps the rate as well"

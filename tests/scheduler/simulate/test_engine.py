@@ -179,6 +179,19 @@ def test_neither_a_time_to_finish_nor_a_wait_is_told_where_nothing_ran():
     assert '<th scope="row">Submission to start, mean</th><td>-</td>' in page
     assert '<th scope="row">Makespan</th><td>-</td>' in page
 
+    told = measure(replay).to_dict()
+    means = ("jct_mean_s", "jct_p50_s", "jct_p99_s", "wait_mean_s", "wait_p99_s", "energy_per_finished_kwh")
+    assert [told[name] for name in means] == [None] * len(means)
+
+
+def test_jobs_that_fit_nowhere_are_not_counted_as_refused():
+    nowhere, hopeless, fine = made("a", 0.0, 10.0, widths=()), made("b", 0.0, 1000.0, 100.0), made("c", 0.0, 10.0)
+    replay = replayed([nowhere, hopeless, fine], DeadlineEnergy(), rules=Rules(refuse_late=True))
+    found = measure(replay)
+    assert (found.jobs, found.fit_nowhere, found.refused, found.finished) == (3, 1, 1, 1)
+    page = report_html("trace", [replay], [found])
+    assert '<th scope="row">Refused</th><td>1</td>' in page and '<th scope="row">Fit nowhere</th><td>1</td>' in page
+
 
 def test_a_plot_has_no_curve_of_jobs_that_are_not_there():
     """A curve at 0 h would say that all of them ended at once, or just in time."""

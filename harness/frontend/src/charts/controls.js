@@ -1,5 +1,6 @@
 // Controls shared by all curves of a page: horizontal axis, smoothing, log scale; kept in the address.
 import { el, urlParam, urlState } from "../dom.js";
+import { KEYS_HINT } from "./curve_keys.js";
 
 const AXIS_WORDS = { step: "step", epoch: "epoch", relative: "time since start", wall: "time of day" };
 
@@ -59,7 +60,7 @@ export function curveControls(charts, { axes = ["step", "epoch", "relative", "wa
     el(
       "span",
       { class: "text-secondary with-mouse" },
-      "Drag over a chart to zoom; zooming fetches finer points. Double-click to see all.",
+      `Drag over a chart to zoom; zooming fetches finer points. Double-click to see all. ${KEYS_HINT}`,
     ),
   );
   return { bar, settings, apply };

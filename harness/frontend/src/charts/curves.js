@@ -5,9 +5,11 @@ import { number } from "../format.js";
 import { curveAxes, wordsAlong, X_LABELS } from "./curve_axes.js";
 import { bands, linesOf } from "./curve_bands.js";
 import { csvAddress, refine, saveCsv, withDetail } from "./curve_data.js";
+import { wholeSpan, zoomByKeys } from "./curve_keys.js";
 import { columnsOf, huesOf, inHues, lineOf, linesDrawn, namesOfLines } from "./curve_lines.js";
 import { curveReach } from "./curve_reach.js";
 import { CurveTable } from "./curve_table.js";
+import { csvLink, resetButton } from "./curve_tools.js";
 import { fewWords, manyWords } from "./curve_words.js";
 import { ink, onTheme } from "./palette.js";
 import { thin } from "./smooth.js";
@@ -17,6 +19,8 @@ const DRAG_LEAST_PX = 4;
 // Above, a legend is longer than the chart; the lines are named as they are pointed at.
 const LEGEND_MOST = 8;
 const NEAR_PX = 18;
+// A key that is held zooms several times a second.
+const KEY_PAUSE_MS = 300;
 // Crosshairs are shared between charts, zooming is not.
 const NOT_SHARED = new Set(["mousedown", "mouseup", "dblclick"]);
 
@@ -43,39 +47,16 @@ export class CurveChart {
       ...(note ? [el("p", { class: "text-secondary mb-1 small" }, note)] : []),
       this.table.node,
     );
-    this.reset = this.resetButton();
-    this.csv = this.csvLink();
+    this.reset = resetButton(title, () => this.resetZoom());
+    this.csv = csvLink(title, id, (event) => this.download(event));
     toolsHost.append(this.reset, this.csv);
+    zoomByKeys(this.canvas, title, {
+      zoomOf: () => this.zoom,
+      wholeOf: () => wholeSpan([...this.series.values()], (point, entry) => this.place(point, entry)),
+      go: (span) => this.zoomedByKey(span),
+    });
     new ResizeObserver(() => this.resize()).observe(this.canvas);
     onTheme(() => this.rebuild());
-  }
-
-  resetButton() {
-    return el(
-      "button",
-      {
-        type: "button",
-        class: "btn btn-sm",
-        hidden: true,
-        "aria-label": `Reset zoom of ${this.title}`,
-        onclick: () => this.resetZoom(),
-      },
-      "Reset zoom",
-    );
-  }
-
-  csvLink() {
-    return el(
-      "a",
-      {
-        class: "btn btn-sm",
-        href: "#",
-        download: `${this.id}.csv`,
-        "aria-label": `Download ${this.title} as CSV`,
-        onclick: (event) => this.download(event),
-      },
-      "CSV",
-    );
   }
 
   entry(name, label, more = {}) {
@@ -211,12 +192,24 @@ export class CurveChart {
     this.zoomTo(span);
   }
 
-  // Zooms at once with the points at hand, then asks the server for the finer ones of this part.
-  async zoomTo(span) {
+  zoomedByKey(span) {
+    const { x } = this.settings;
+    const along = wordsAlong(x);
+    const words = span ? `${X_LABELS[x]} ${along(span.min)} to ${along(span.max)}` : "all of it";
+    announce(`${this.title}: ${words}`);
+    if (span) this.zoomTo(span, KEY_PAUSE_MS);
+    else this.resetZoom();
+  }
+
+  // Zooms at once with the points at hand, then asks the server for the finer ones of this part, once no other is
+  // wanted for a while.
+  async zoomTo(span, pauseMs = 0) {
     this.zoom = span;
     this.reset.hidden = false;
     this.update();
     const mine = ++this.asked;
+    await new Promise((done) => setTimeout(done, pauseMs));
+    if (mine !== this.asked) return;
     try {
       await refine([...this.series.values()], (point, entry) => this.place(point, entry), span);
     } catch {
