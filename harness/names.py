@@ -26,5 +26,10 @@ def name_line(name: str) -> str:
     return " ".join("".join(" " if _is_unseen(letter) else letter for letter in name).split())
 
 
+def name_mended(name: str) -> str:
+    """The name as it is, without spaces around it; as `name_line` where a page could not show it so."""
+    return name_line(name) if any(map(_is_unseen, name)) else name.strip()
+
+
 def _is_unseen(letter: str) -> bool:
     return unicodedata.category(letter) in _UNSEEN

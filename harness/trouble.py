@@ -128,9 +128,14 @@ def trouble_page(request: HttpRequest, error: Exception) -> HttpResponse | None:
 
 
 def trouble_log(log: logging.Logger, request: HttpRequest, error: Exception, trouble: HarnessError) -> None:
-    """One line; what a person gave wrong is none for whoever looks for errors."""
+    """One line; what a person gave wrong is none for whoever looks for errors.
+
+    A number out of range is mostly such, but may be a fault of ours in reckoning.
+    """
     is_ours = trouble.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    log.log(logging.ERROR if is_ours else logging.INFO, "%s %s: %s", request.method, request.path, error)
+    is_doubtful = any(isinstance(link, OverflowError) for link in links_of(error))
+    level = logging.ERROR if is_ours else logging.WARNING if is_doubtful else logging.INFO
+    log.log(level, "%s %s: %s", request.method, request.path, error)
 
 
 class ToldSessionMiddleware(SessionMiddleware):

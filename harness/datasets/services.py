@@ -40,7 +40,7 @@ from harness.datasets.uploads import (
 )
 from harness.errors import Conflict, Forbidden, Invalid
 from harness.ids import new_id
-from harness.names import name_read
+from harness.names import name_mended, name_read
 from harness.storage.room import storage_check
 from harness.storage.sizes import content_measure
 from worker.states import HAS_ATTEMPT, JobState
@@ -77,8 +77,8 @@ def upload_finish(*, upload: Upload, name: str = "", options: dict[str, Any] | N
         path = settings.STORE.upload(upload.pk)
         try:
             dataset = _dataset_create(
-                owner=upload.owner, project=upload.project, name=name, source=path, source_name=upload.filename,
-                options=options, upload=upload,
+                owner=upload.owner, project=upload.project, name=name_mended(name), source=path,
+                source_name=upload.filename, options=options, upload=upload,
             )  # fmt: skip
         except FileNotFoundError as error:  # hashing takes long: it was given up while it was read
             raise upload_gone() from error
@@ -174,7 +174,7 @@ def _reading_start(dataset: Dataset) -> None:
 
 def _name_made(project: Project, bytes_sha256: str, source_name: str) -> str:
     """From the file's name; with a number where the project has the same bytes and a dataset of that name."""
-    name = Path(source_name).stem.removesuffix(".csv").removesuffix(".tar")[:120]
+    name = name_mended(Path(source_name).stem.removesuffix(".csv").removesuffix(".tar"))[:120].rstrip() or "data"
     rows = Dataset.objects.filter(project=project, deleted_at=None)
     if not datasets_of_bytes(rows, bytes_sha256, source_name).exists():
         return name

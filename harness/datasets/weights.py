@@ -20,6 +20,7 @@ from harness.datasets.models import Upload, WeightsFile
 from harness.datasets.safetensors_header import SUFFIX, header_read
 from harness.datasets.uploads import upload_delete, upload_gone, upload_lock, upload_refresh
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.names import name_mended
 from harness.storage.sizes import content_measure
 from worker.plan import START_WEIGHTS
 from worker.words import counted
@@ -130,7 +131,7 @@ def _made_of(upload: Upload) -> WeightsFile | None:
 
 def _made(upload: Upload, path: Path) -> WeightsFile:
     header, sha256 = header_read(path), file_sha256(path)
-    name = (upload.name or upload.filename[: -len(SUFFIX)][:120]).strip() or upload.filename[:120]
+    name = name_mended(upload.name) or name_mended(upload.filename[: -len(SUFFIX)])[:120].rstrip() or "weights"
     name = f"{name}{SUFFIX}" if name == FRESH else name  # which in a spec names no file
     with contents_held():
         _place(path, sha256)

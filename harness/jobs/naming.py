@@ -28,7 +28,7 @@ def job_update(
     """Change name, notes, tags. Raises `NotFound`, `Forbidden`, `Invalid`."""
     require(user, job.project, Role.MEMBER)
     changes: dict[str, Any] = {}
-    if name is not None:
+    if name is not None and name.strip() != job.name:  # an older one may be none that is given today
         changes["name"] = name_read(name, of="A job", letters_max=_NAME_LENGTH)
     if notes is not None:
         if len(notes) > 20_000:
@@ -59,13 +59,13 @@ def job_name_made(name: str, job: Job) -> str:
     """What a person named it, else its data and model, numbered from the second such job of its project on."""
     if line := name_line(name):
         return line[:_NAME_LENGTH].rstrip()
-    made = f"{job.dataset.name} · {FAMILIES[job.family].word}"[: _NAME_LENGTH - _NUMBER_LENGTH].rstrip()
+    made = f"{name_line(job.dataset.name)} · {FAMILIES[job.family].word}"[: _NAME_LENGTH - _NUMBER_LENGTH].rstrip()
     return _name_free(made, "", job)
 
 
 def job_name_of_copy(parent: Job, job: Job) -> str:
     """That of the job it is a copy of, which may be a copy itself; numbered from the second copy on."""
-    return _name_free(_COPY.sub("", parent.name)[: _NAME_LENGTH - _COPY_LENGTH].rstrip(), "copy", job)
+    return _name_free(_COPY.sub("", name_line(parent.name))[: _NAME_LENGTH - _COPY_LENGTH].rstrip(), "copy", job)
 
 
 def _name_free(made: str, word: str, job: Job) -> str:

@@ -84,16 +84,22 @@ def _in_the_way(project: Project) -> list[Job]:
     return list(project.jobs.filter(_IN_THE_WAY).order_by("created_at", "pk"))
 
 
+def name_to_type(project: Project) -> str:
+    """What a person types to delete it: its name as pages show it, or its address where they show nothing of that."""
+    return name_line(project.name) or project.slug
+
+
 def project_delete(*, user: User, project: Project, name: str) -> None:
     """Move to the trash with all that is in it, from where it can be restored for `TRASH_DAYS`. Again: does nothing.
 
-    `name`: that of the project, typed by the person. Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict` while jobs
+    `name`: `name_to_type`, typed by the person. Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict` while jobs
     wait, run or return their results.
     """
     require(user, project, Role.ADMIN, in_trash=True)
-    if name_line(name) != name_line(project.name):
+    wanted = name_to_type(project)
+    if name_line(name) != wanted:
         raise Invalid(
-            f"Type the project's name, {name_line(project.name)}, to delete it.",
+            f"Type the project's name, {wanted}, to delete it.",
             field="name",
             hint="It goes to the trash with all its jobs, datasets and weights.",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -106,7 +107,7 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "probe": probe,
         "may_try": priced is not None and _may_try(offer, priced),
         "may_take": any(line.takeable for line in lines),
-        "times_passed": any(map(_is_over, lines)),
+        "times_passed": job.state in OFFERABLE and _are_over(lines),
         "deadline_passed": offer.deadline_at is not None and offer.deadline_at <= timezone.now(),
         "earliest_at": _earliest_to_ask(job, offer, priced) if priced else None,
         "lines": lines,
@@ -142,10 +143,15 @@ def device_read(value: str) -> tuple[str | None, str | None]:
     return kind or None, model or None
 
 
-def _is_over(shown: Shown) -> bool:
-    """Whether a run that was offered would be done by now, had it been taken when it was reckoned."""
-    finish = shown.view.line.finish_s
-    return shown.takeable and finish is not None and finish.high <= timezone.now().timestamp()
+def _are_over(lines: Sequence[Shown]) -> bool:
+    """Whether the run that is recommended, or else each that can be taken, would be done by now, had it been taken when
+    it was reckoned."""
+    takeable = [shown for shown in lines if shown.takeable]
+    finishes = [shown.view.line.finish_s for shown in takeable if shown.selected] or [
+        shown.view.line.finish_s for shown in takeable
+    ]
+    now_s = timezone.now().timestamp()
+    return bool(finishes) and all(finish is not None and finish.high <= now_s for finish in finishes)
 
 
 def _may_try(offer: OfferRow, priced: Offer) -> bool:

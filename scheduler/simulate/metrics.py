@@ -50,6 +50,8 @@ class Metrics:
     """Left because their deadline could not be kept."""
     fit_nowhere: int
     """Left because no way of theirs fits the pool."""
+    barred: int
+    """Left because the quota of their project never lets them hold what they ask for."""
     with_deadline: int
     satisfaction: float | None
     """Jobs that ended by their deadline / all jobs with one; none where no job has one."""
@@ -92,6 +94,7 @@ def measure(replay: Replay) -> Metrics:
     outcomes = replay.outcomes
     span_s = replay.end_s - replay.start_s
     everybody, jct = _fared("", outcomes, None), _jct_s(outcomes)
+    left = [outcome for outcome in outcomes if outcome.refused_s is not None]
     promised = [outcome for outcome in outcomes if outcome.promised_s is not None]
     energy_j = replay.idle_w * span_s + sum(outcome.extra_j for outcome in outcomes)
     deciding_s = sum(replay.decision_s)
@@ -102,8 +105,9 @@ def measure(replay: Replay) -> Metrics:
         jobs=len(outcomes),
         started=everybody.started,
         finished=everybody.finished,
-        refused=sum(outcome.refused_s is not None and bool(outcome.job.options) for outcome in outcomes),
-        fit_nowhere=sum(outcome.refused_s is not None and not outcome.job.options for outcome in outcomes),
+        refused=sum(bool(outcome.job.options) for outcome in left),
+        fit_nowhere=sum(not outcome.job.options and not outcome.job.barred for outcome in left),
+        barred=sum(outcome.job.barred for outcome in left),
         with_deadline=everybody.with_deadline,
         satisfaction=everybody.satisfaction,
         promised=len(promised),

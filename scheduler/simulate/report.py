@@ -141,6 +141,7 @@ ROWS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("Finished", lambda item: _number(item.finished)),
     ("Refused", lambda item: _number(item.refused)),
     ("Fit nowhere", lambda item: _number(item.fit_nowhere)),
+    ("Barred by their quota", lambda item: _number(item.barred)),
     ("Deadline satisfaction", lambda item: _number(item.satisfaction)),
     ("Promised", lambda item: _number(item.promised)),
     ("Promises broken by overheads", lambda item: _number(item.promises_broken)),

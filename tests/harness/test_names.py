@@ -14,8 +14,8 @@ from harness.datasets.uploads import upload_create
 from harness.errors import Invalid
 from harness.jobs.models import Job
 from harness.jobs.naming import job_update
-from harness.jobs.services import job_create
-from harness.names import name_line, name_read
+from harness.jobs.services import job_clone, job_create
+from harness.names import name_line, name_mended, name_read
 
 GIVEN: dict[str, Callable[[SimpleNamespace, Dataset, Job, str], object]] = {
     "A project": lambda people, _, __, name: project_create(user=people.owner, name=name),
@@ -51,3 +51,26 @@ def test_a_job_that_its_spec_names_over_two_lines_is_named_on_one(people: Simple
     spec = {"name": "first\nsecond"}
     made = job_create(user=people.owner, project=people.project, dataset=dataset, spec=spec)
     assert made.name == "first second"
+
+
+def test_a_name_that_a_page_can_show_is_mended_in_nothing() -> None:
+    assert name_mended(" Birds  of prey ") == "Birds  of prey" and name_mended("Birds\n of  prey") == "Birds of prey"
+
+
+def test_notes_of_a_job_with_an_older_name_are_saved(people: SimpleNamespace, job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(name="first\tsecond")
+    job.refresh_from_db()
+    job_update(user=people.owner, job=job, name="first\tsecond", notes="Works.")
+    assert (job.name, job.notes) == ("first\tsecond", "Works.")
+
+
+def test_a_job_on_data_of_an_older_name_and_a_copy_of_an_older_job_are_named_on_one_line(
+    people: SimpleNamespace, dataset: Dataset, job: Job
+) -> None:
+    Dataset.objects.filter(pk=dataset.pk).update(name="two\nlines")
+    dataset.refresh_from_db()
+    made = job_create(user=people.owner, project=people.project, dataset=dataset, spec={})
+    assert made.name.startswith("two lines · ")
+    Job.objects.filter(pk=job.pk).update(name="first\u2028second")
+    job.refresh_from_db()
+    assert job_clone(user=people.owner, job=job).name == "first second (copy)"

@@ -150,17 +150,22 @@ def test_what_a_person_gave_wrong_is_told_and_not_logged(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("error", "level"), [(OverflowError("too far"), "INFO"), (OSError(errno.ENOSPC, "full"), "ERROR")]
+    ("error", "status", "level"),
+    [
+        (DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes"), 422, "INFO"),
+        (OverflowError("too far"), 422, "WARNING"),
+        (OSError(errno.ENOSPC, "full"), 507, "ERROR"),
+    ],
 )
 @pytest.mark.parametrize("path", ["/jobs/", "/api/v1/jobs"])
 def test_what_a_person_gave_wrong_is_no_line_of_an_error(
-    caplog: pytest.LogCaptureFixture, full_disk: None, path: str, error: Exception, level: str
+    caplog: pytest.LogCaptureFixture, full_disk: None, path: str, error: Exception, status: int, level: str
 ) -> None:
     request = RequestFactory().get(path)
     request.user = SimpleNamespace(is_authenticated=False)  # type: ignore[assignment]
     with caplog.at_level("INFO"):
         answer = trouble_page(request, error)
-    assert answer is not None and answer.status_code == (422 if level == "INFO" else 507)
+    assert answer is not None and answer.status_code == status
     told = [record.levelname for record in caplog.records if record.getMessage().startswith(f"GET {path}: ")]
     assert told == [level]
 

@@ -140,7 +140,7 @@ class DrainDelayed(Schema):
     finish_before: datetime | None
     finish_after: datetime | None = Field(description="Null with `why`: it would not start at all.")
     why: str = Field(description="Beside a finish: that it is paused, or goes on with fewer devices.")
-    breaks_promise: bool
+    breaks_promise: bool = Field(description="It would end after what it was promised; with `gains`: even then.")
     gains: bool = Field(description="It would end sooner.")
 
 

@@ -54,10 +54,11 @@ def delayed_print(delayed: list[Json]) -> None:
          "broken" if row["breaks_promise"] else "")
         for row in delayed if not row["gains"]
     ]  # fmt: skip
-    columns = ("Job", "Name", "Current finish", "New finish")
-    section_print("Waits longer", (*columns, "Promise"), rows, "Nobody waits longer.")
+    columns = ("Job", "Name", "Current finish", "New finish", "Promise")
+    section_print("Waits longer", columns, rows, "Nobody waits longer.")
     sooner = [
-        (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"])
+        (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"],
+         "still late" if row["breaks_promise"] else "")
         for row in delayed if row["gains"]
     ]  # fmt: skip
     if sooner:

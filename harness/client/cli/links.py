@@ -67,5 +67,6 @@ def _state(link: Json) -> str:
     if link["problem"]:
         return f"failed: {link['problem']}"
     if link["waits"]:
-        return f"waits for {' and '.join(link['away'])} to take work again" if link["away"] else "waits for idle nodes"
+        away = link.get("away", ())  # an older portal names none
+        return f"waits for {' and '.join(away)} to take work again" if away else "waits for idle nodes"
     return "" if link["current"] else "not used: ranks would now use another path"

@@ -29,6 +29,7 @@ from harness.jobs.selectors import (
     queue_position,
 )
 from harness.jobs.services import job_clone, job_delete, job_restore, job_resume, job_update
+from harness.names import name_line
 from harness.pages.check_view import check_last
 from harness.pages.job_view import (
     curves_source,
@@ -119,7 +120,7 @@ def _frame(user: User, job: Job, tab: str = "") -> dict[str, Any]:
 
 def _edit(job: Job) -> dict[str, Any]:
     """What the form of its name, tags and notes shows."""
-    return {"name": job.name, "tags": ", ".join(job.tags), "notes": job.notes}
+    return {"name": name_line(job.name), "tags": ", ".join(job.tags), "notes": job.notes}
 
 
 def _actions(user: User, job: Job) -> tuple[str, ...]:
@@ -270,6 +271,8 @@ def job_edit(request: HttpRequest, job_id: str) -> HttpResponseBase:
     user = person(request)
     job = job_get(user=user, job_id=job_id)
     name, notes, tags = map(request.POST.get, ("name", "notes", "tags"))
+    if name == name_line(job.name):  # as the form showed it
+        name = None
     try:
         with trouble_told():
             job_update(user=user, job=job, name=name, notes=notes, tags=None if tags is None else tags.split(","))

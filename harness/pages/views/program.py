@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from harness.errors import Conflict, Forbidden, HarnessError, Invalid, NotFound
+from harness.errors import Conflict, Forbidden, HarnessError, Invalid, NoSpace, NotFound, Unavailable
 from harness.jobs.copying import edits_given_way, spec_kept
 from harness.jobs.models import Job
 from harness.jobs.program_checks import file_fault
@@ -118,8 +118,6 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         with trouble_told():
             job = job_spec_update(user=user, job=job, spec=text, seen=spec_mark(job))
         lost = edits_given_way(job)
-        if request.POST.get("reset"):
-            job = program_reset(user=user, job=job)
     except (Forbidden, NotFound):
         raise
     except Conflict as error:
@@ -128,7 +126,15 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         return spec_refused(request, job_get(user=user, job_id=job_id), text, error)
     except HarnessError as error:  # what is wrong with it, or a disk that is full
         return spec_refused(request, job_get(user=user, job_id=job_id), text, error)
-    edits_told(request, job, 0 if request.POST.get("reset") else lost)
+    if request.POST.get("reset"):
+        try:
+            with trouble_told():
+                job, lost = program_reset(user=user, job=job), 0
+        except (Conflict, Invalid, NoSpace, Unavailable) as error:  # the spec is saved all the same
+            told = f"The spec is saved, but your edits were not undone. {error.message}"
+            messages.error(request, told, extra_tags=error.hint)
+            return redirect("job_tab", job_id=job_id, tab="program")
+    edits_told(request, job, lost)
     if job.program_edited:
         kept = "Your edited files were kept, of spec.yaml the lines that the new spec leaves alone."
         hint = f"{kept} Check that they still work: press “Check that it runs”."

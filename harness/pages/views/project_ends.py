@@ -13,6 +13,7 @@ from harness.accounts.selectors import project_get
 from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs.project_trash import (
     ProjectHolds,
+    name_to_type,
     project_any,
     project_delete,
     project_holds,
@@ -44,6 +45,7 @@ def project_end(request: HttpRequest, slug: str) -> HttpResponseBase:
     holds = project_holds(user=user, project=project)
     context = {
         "project": project,
+        "wanted": name_to_type(project),
         "holds": holds,
         "rows": _hold_rows(holds),
         "form": form,

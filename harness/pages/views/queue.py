@@ -160,10 +160,11 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
 
 
 def _holds_words(kept: Reservation) -> str:
+    jobs = f"jobs of other projects than {kept.project.name}" if kept.project else "jobs"
     if kept.starts_at <= timezone.now():
-        return "It holds for jobs that start from now on."
+        return f"It holds for {jobs} that start from now on."
     at = moment_words(kept.starts_at)
-    return f"It holds from {at} on: until then jobs start there only if they end before."
+    return f"It holds from {at} on: until then {jobs} start there only if they end before."
 
 
 def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> ReservationForm:

@@ -29,7 +29,8 @@ from harness.saved_views.services import (
 )
 
 NAMED, FOR = "named", "for"
-"""In the address of a list after a view was refused: the name that was typed for it, and the project that sees it."""
+"""In the address of a list after a view was refused: the name that was typed for it, and the project that sees it; of
+the list of views, after a name was: the name, and the view that it was for."""
 _NAMED_MAX = 200
 """Letters of such a name: more than a view may have, so that one too long can be shortened."""
 
@@ -77,9 +78,18 @@ def view_context(request: HttpRequest) -> dict[str, Any]:
         "view_query": query,
         "view_changed": shown is not None and shown.query != query,
         "name_letters_max": NAME_LETTERS_MAX,
-        "named": request.GET.get(NAMED),
-        "named_for": request.GET.get(FOR, ""),
+        **_typed(request),
     }
+
+
+def _typed(request: HttpRequest) -> dict[str, str | None]:
+    """Taken out of the request: addresses that the page makes of its own, such as of an export, do not say it."""
+    typed = {"named": request.GET.get(NAMED), "named_for": request.GET.get(FOR, "")}
+    rest = request.GET.copy()
+    for name in (NAMED, FOR):
+        rest.pop(name, None)
+    request.GET = QueryDict(rest.urlencode())
+    return typed
 
 
 @page("GET", "HEAD")
@@ -87,7 +97,12 @@ def views(request: HttpRequest) -> HttpResponseBase:
     """All views that the person can use, and what can be done with each."""
     user = person(request)
     rows = [(view, address_of(view)) for view in view_list(user=user)]
-    context = {"rows": rows, "share_projects": projects_writable(user=user), "name_letters_max": NAME_LETTERS_MAX}
+    context = {
+        "rows": rows,
+        "share_projects": projects_writable(user=user),
+        "name_letters_max": NAME_LETTERS_MAX,
+        **_typed(request),
+    }
     return show(request, "jobs/views.html", context, nav="jobs")
 
 
@@ -126,7 +141,14 @@ def _changed(request: HttpRequest, action: Callable[[], Any], done: str) -> Http
 
 def _rename(request: HttpRequest, view: SavedView) -> HttpResponse:
     name = request.POST.get("name", "")
-    return _changed(request, lambda: view_update(user=person(request), view=view, name=name), "The view is renamed.")
+    here = reverse("view_list")
+    return change(
+        request,
+        lambda: view_update(user=person(request), view=view, name=name),
+        done="The view is renamed.",
+        to=here,
+        failed_to=f"{here}?{urlencode({NAMED: name[:_NAMED_MAX], FOR: view.pk})}",
+    )
 
 
 def _update(request: HttpRequest, view: SavedView) -> HttpResponse:

@@ -199,6 +199,22 @@ def test_who_waits_longer_for_what_was_reserved_is_told(dlh: Dlh, admin: SimpleN
     assert "Finishes sooner" in dlh("pool", "release", kept["id"]).out
 
 
+def test_of_a_job_that_finishes_sooner_but_late_all_the_same_that_is_told(
+    dlh: Dlh, admin: SimpleNamespace, job_make: Any
+) -> None:
+    jobs = [job_make(name=name) for name in ("first", "second")]
+    for job in jobs:
+        job_options_set(job, [Option(kind="cpu", count=2, mode="sync", rate_per_s=1 / 1800)], slowdown=1.0)
+        queue(job)
+    tick()
+    dlh("pool", "reserve", "node-1", "--until", "5h", "--purpose", "course")
+    at = timezone.now() + timedelta(minutes=40)  # without the reservation it would end in an hour
+    Job.objects.filter(pk=jobs[1].pk).update(deadline_at=at, promised_at=at)
+    (kept,) = dlh("pool", "reservations", "--json").json
+    said = dlh("pool", "release", kept["id"]).out.partition("Finishes sooner")[2]
+    assert "Promise" in said and "still late" in said
+
+
 def test_the_rack_of_a_node_is_named_and_taken_back(dlh: Dlh, admin: SimpleNamespace) -> None:
     assert dlh("pool", "near", "node-1", " rack 2 ", "--json").json["near"] == "rack 2"
     assert "node-1 is in rack 3" in dlh("pool", "near", "node-1", "rack 3").out

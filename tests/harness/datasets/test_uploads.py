@@ -205,6 +205,17 @@ def test_the_same_file_again_gets_a_name_of_its_own(people, tasks_sent):
     assert sent(people, filename="other.csv").name == "other"
 
 
+@pytest.mark.parametrize(("filename", "name"), [("two\u2028lines.csv", "two lines"), ("\x80.csv", "data")])
+def test_a_file_whose_name_no_page_shows_becomes_a_dataset_of_one_line(people, tasks_sent, filename, name):
+    assert sent(people, filename=filename).name == name
+    assert sent(people, filename=filename).name == f"{name} (2)"
+
+
+def test_an_older_upload_whose_name_has_two_lines_becomes_a_dataset_of_one(people, upload, tasks_sent):
+    services.upload_append(upload=upload, offset=0, chunk=[BODY])
+    assert services.upload_finish(upload=upload, name="two\nlines").name == "two lines"
+
+
 def test_the_same_name_of_other_bytes_or_of_another_project_or_in_the_trash_is_kept(people, tasks_sent):
     first = sent(people)
     other = services.upload_create(user=people.owner, project=people.project, filename=first.source_name, size_bytes=9)

@@ -73,6 +73,22 @@ def test_no_file_has_the_name_that_stands_for_fresh_weights(people: Any) -> None
     assert weights_make(people.owner, people.project, " spaced .safetensors").name == "spaced"
 
 
+@pytest.mark.parametrize(
+    ("filename", "name"), [("two\x85lines.safetensors", "two lines"), ("\u2028\x80.safetensors", "weights")]
+)
+def test_a_file_whose_name_no_page_shows_becomes_weights_of_one_line(people: Any, filename: str, name: str) -> None:
+    assert weights_make(people.owner, people.project, filename).name == name
+
+
+def test_an_older_upload_whose_name_has_two_lines_becomes_weights_of_one(people: Any) -> None:
+    body = safetensors()
+    upload = upload_create(user=people.owner, project=people.project, filename="a.safetensors", size_bytes=len(body))
+    Upload.objects.filter(pk=upload.pk).update(name="two\nlines")
+    upload_append(upload=upload, offset=0, chunk=[body])
+    upload.refresh_from_db()
+    assert weights.weights_finish(upload=upload).name == "two lines"
+
+
 def test_its_folder_is_new_once_the_file_lies_there_so_that_the_object_store_gets_it(
     people: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

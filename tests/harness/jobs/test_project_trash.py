@@ -233,3 +233,12 @@ def test_a_project_whose_older_name_has_a_line_break_is_deleted_by_the_name_that
         project_delete(user=people.owner, project=project, name="Birds")
     project_delete(user=people.owner, project=project, name="Birds of prey")
     assert Project.objects.get(pk=project.pk).deleted_at is not None
+
+
+def test_a_project_of_whose_older_name_nothing_can_be_seen_is_deleted_by_its_address(people: SimpleNamespace) -> None:
+    Project.objects.filter(pk=people.project.pk).update(name="\x80")
+    project = Project.objects.get(pk=people.project.pk)
+    with pytest.raises(Invalid, match=rf"Type the project's name, {project.slug}, to delete it\."):
+        project_delete(user=people.owner, project=project, name="")
+    project_delete(user=people.owner, project=project, name=project.slug)
+    assert Project.objects.get(pk=project.pk).deleted_at is not None

@@ -225,6 +225,24 @@ def test_a_reservation_for_later_tells_from_when_it_holds(people, node_make):
     assert "It holds for jobs that start from now on." in body
 
 
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [
+        (0, "It holds for jobs of other projects than Birds that start from now on."),
+        (2, "until then jobs of other projects than Birds start there only if they end before."),
+    ],
+)
+def test_what_is_reserved_for_a_project_is_said_to_hold_for_the_others(people, node_make, days, words):
+    node_make("node-1", cpus=1)
+    browser = Client()
+    browser.force_login(people.admin)
+    start = timezone.now() + timedelta(days=days)
+    until, slug = f"{start + timedelta(hours=5):%Y-%m-%dT%H:%M}", people.project.slug
+    wanted = {"target": "node-1", "ends_at": until, "purpose": "a course", "project": slug}
+    later = {"starts_at": f"{start:%Y-%m-%dT%H:%M}"} if days else {}
+    assert words in browser.post(reverse("reservation_new"), wanted | later, follow=True).content.decode()
+
+
 def test_a_promise_that_breaks_by_seconds_is_told_too(waiting, people):
     first_end = Job.objects.get(name="first").expected_finish_at
     at = first_end + timedelta(seconds=1830)  # half a minute after its end as things are

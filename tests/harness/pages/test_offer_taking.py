@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +16,7 @@ from harness.estimates.models import OfferRow
 from harness.estimates.selectors import offer_priced
 from harness.estimates.settling import offer_settle
 from harness.jobs.models import Allocation, Job
+from harness.pages.offer_view import shown_lines
 from scheduler.offers.values import Hindrance
 from tests.harness.jobs.helpers import estimated
 from tests.harness.pages.offer_page import ask, cost, current
@@ -95,8 +96,30 @@ def test_an_offer_whose_times_have_passed_says_that_it_is_old_and_can_be_reckone
     viewer = Client()
     viewer.force_login(world.viewer)
     assert "This offer is old" in (seen := cost(viewer, draft)) and "Reckon it anew" not in seen
+    OfferRow.objects.filter(pk=offer.pk).update(deadline_at=later - timedelta(hours=1))
+    late = cost(owner, draft)
+    assert "This offer is old" in late and "which has passed:" in late
+    assert "Reckon it anew" not in late, "it would ask for the same deadline"
+    Job.objects.filter(pk=draft.pk).update(state="running")
+    assert "This offer is old" not in owner.get(reverse("job_offer_show", args=[draft.pk, offer.pk])).content.decode()
+    Job.objects.filter(pk=draft.pk).update(state="draft")
+    OfferRow.objects.filter(pk=offer.pk).update(deadline_at=None)
     monkeypatch.setattr("harness.pages.offer_view.timezone.now", now)
     assert "This offer is old" not in cost(owner, draft) and current(draft).pk == offer.pk
+
+
+def test_an_offer_is_not_old_while_what_it_recommends_can_still_be_had(
+    owner: Client, draft: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    priced = offer_priced(current(draft))
+    assert priced is not None
+    finishes = [(shown.selected, shown.view.line.finish_s) for shown in shown_lines(priced) if shown.takeable]
+    (recommended_s,) = (finish.high for selected, finish in finishes if selected and finish)
+    first_s = min(finish.high for _, finish in finishes if finish)
+    assert first_s < recommended_s
+    between = datetime.fromtimestamp((first_s + recommended_s) / 2, UTC)
+    monkeypatch.setattr("harness.pages.offer_view.timezone.now", lambda: between)
+    assert "This offer is old" not in cost(owner, draft)
 
 
 def test_back_from_a_job_that_was_submitted_shows_no_draft_but_what_it_is_now(owner: Client, draft: Job) -> None:

@@ -73,3 +73,10 @@ def test_others_find_neither_the_page_nor_its_acts(world: SimpleNamespace) -> No
     assert client_of(world.outsider).post(place(world, "purge")).status_code == 404
     assert Project.objects.get(pk=world.project.pk).deleted_at is None
     assert Client().get(place(world)).status_code == 302
+
+
+def test_the_page_says_to_type_what_deletes_a_project_of_an_older_name(owner: Client, world: SimpleNamespace) -> None:
+    Job.objects.update(state=JobState.CANCELLED.value)
+    Project.objects.filter(pk=world.project.pk).update(name="\x80")
+    assert f"Type <strong>{world.project.slug}</strong>" in owner.get(place(world)).content.decode()
+    assert owner.post(place(world), {"name": world.project.slug}).url == reverse("project_list")

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from harness.accounts.models import AuditEvent, Project
 from harness.calibration.models import CalibrationRun
+from harness.jobs.models import Job
 from harness.pages.forms import Tabler
 from harness.pages.pool_forms import CalibrationForm, PoolForm, SlowForm
 from harness.pool.models import Device, Quota, Reservation
@@ -50,6 +51,19 @@ def test_what_was_written_about_a_job_is_kept_where_it_is_refused(world: SimpleN
         assert (job.name, job.tags, job.notes) == before
         dialog = client.get(reverse("job_page", args=[job.pk])).content.decode().partition('id="edit-dialog"')[2]
         assert not re.match(r"[^>]*\bopen\b", dialog)
+
+
+def test_tags_of_a_job_with_an_older_name_are_saved_beside_the_name_that_the_form_shows(
+    world: SimpleNamespace, client: Client
+) -> None:
+    client.force_login(world.owner)
+    job = world.jobs["draft"]
+    Job.objects.filter(pk=job.pk).update(name="first\nsecond")
+    dialog = client.get(reverse("job_page", args=[job.pk])).content.decode().partition('id="edit-dialog"')[2]
+    assert 'value="first second"' in dialog.partition("</dialog>")[0]
+    answer = client.post(reverse("job_edit", args=[job.pk]), {"name": "first second", "tags": "good", "notes": ""})
+    job.refresh_from_db()
+    assert (answer.status_code, job.name, job.tags) == (302, "first\nsecond", ["good"])
 
 
 def test_a_name_of_nobody_is_corrected_beside_the_role_that_was_chosen(admin: Client) -> None:

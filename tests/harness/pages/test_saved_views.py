@@ -126,6 +126,26 @@ def test_a_refused_name_of_a_view_stands_in_its_field_again(world: SimpleNamespa
     assert not re.search(r"<details[^>]* open>\s*<summary[^>]*>Save as a view", owner.get("/jobs/").content.decode())
 
 
+def test_what_was_typed_for_a_refused_view_goes_into_no_address_of_its_list(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    page = owner.get("/jobs/?tag=y&metric=accuracy&named=Mine&for=orchard").content.decode()
+    assert 'value="Mine"' in page and "export.csv?tag=y&amp;metric=accuracy" in page
+    addresses = re.findall(r'(?:href|action|hx-get)="([^"]*)"', page)
+    assert not [address for address in addresses if "named=" in address or "for=orchard" in address]
+
+
+def test_a_refused_new_name_of_a_view_stands_in_its_field_again(world: SimpleNamespace, owner: Client) -> None:
+    for name in ("Mine", "Yours"):
+        owner.post("/jobs/views/new/", {"name": name, "query": "tag=x"})
+    mine = SavedView.objects.get(name="Mine")
+    refused = owner.post(f"/jobs/views/{mine.pk}/rename/", {"name": "Yours"}, follow=True).content.decode()
+    assert "There is a view Yours of yours already." in refused
+    assert re.search(r'<details[^>]* open>\s*<summary[^>]* aria-label="Rename Mine"', refused)
+    assert re.search(r'value="Yours"[^>]* aria-label="New name of Mine"', refused)
+    assert not re.search(r'<details[^>]* open>\s*<summary[^>]* aria-label="Rename Yours"', refused)
+
+
 def test_the_list_opens_with_a_persons_default_only_where_nothing_else_is_asked(
     world: SimpleNamespace, owner: Client
 ) -> None:

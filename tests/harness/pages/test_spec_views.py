@@ -159,6 +159,22 @@ def test_a_new_spec_warns_of_edited_files_and_undoes_them_on_request(world: Simp
     assert not job.program_edited and job.epochs == 4
 
 
+def test_a_spec_is_not_said_to_be_lost_where_the_edits_beside_it_could_not_be_undone(
+    world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    job = world.jobs["draft"]
+    drafts.program_file_write(user=world.owner, job=job, name="train.py", text="# mine\n")
+    monkeypatch.setattr(programs, "files_replace", full)
+    given = {"spec": "training:\n  epochs: 4\n", "reset": "1"}
+    page = html.unescape(owner.post(reverse("spec_save", args=[job.pk]), given, follow=True).content.decode())
+    assert "The spec is saved, but your edits were not undone. The disk of this installation is full" in page
+    job.refresh_from_db()
+    assert job.spec["training"]["epochs"] == 4 and job.program_edited
+
+
 def test_the_form_says_what_it_does_to_an_edited_spec_yaml(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["draft"]
     tab = reverse("job_tab", args=[job.pk, "spec"])

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from harness.client.cli.links import _NETWORKS
+from harness.client.cli.links import _NETWORKS, _state
 from harness.pool.links import path_of
 from harness.pool.models import NetworkKind, Node, NodeLink
 from harness.pool.services import pool_setting_get
@@ -168,3 +168,7 @@ def test_the_pool_lists_its_links_for_programs(link, people, client):
     browser.force_login(people.mate)
     (told,) = json.loads(browser.get("/api/v1/pool").content)["links"]
     assert (told["first"], told["second"], told["round_trip_s"]) == ("far", "near", 3.14e-4)
+
+
+def test_a_portal_that_does_not_name_the_nodes_that_are_away_is_understood():
+    assert _state({"problem": "", "waits": True, "current": False}) == "waits for idle nodes"

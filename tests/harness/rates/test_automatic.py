@@ -231,3 +231,15 @@ def test_a_rate_that_was_found_for_another_batch_stays_in_a_clone_and_is_told(
     again = job_clone(user=other.owner, job=other)
     submit(again, commit, tasks_sent)
     assert "found it for steps of 8 rows, and now a step has 64" in told(again), "it keeps the rate as well"
+
+
+def test_parents_are_looked_up_only_where_a_test_of_the_project_found_the_rate(
+    job_make: Any, node_make: Any, django_assert_num_queries: Any
+) -> None:
+    node_make("node-1")
+    job = job_make(training={"batch_size": 8, "learning_rate": 0.02})
+    rate_test_make(job, batch_size=8)  # which found another one, or is not used
+    for _ in range(5):
+        job = job_clone(user=job.owner, job=job)
+    with django_assert_num_queries(1):
+        assert before._stands(job) == ""

@@ -84,6 +84,11 @@ def test_who_asks_for_more_than_the_quota_ever_allows_is_told_of_and_never_start
     place, _ = bound(trace, "red=2,no-borrow")
     jobs = sim_jobs(trace.jobs, None, place)
     assert misfits(trace.jobs, jobs, place) == ["1 of 2 jobs ask for more than the quota of red ever lets them hold"]
+    replay = simulate(trace.jobs, place, "deadline_energy", overheads=False)
+    found = measure(replay)
+    assert (found.jobs, found.finished, found.barred, found.fit_nowhere, found.refused) == (2, 1, 1, 0, 0)
+    page = report_html("trace", [replay], [found])
+    assert '<th scope="row">Barred by their quota</th><td>1</td>' in page
     lent, _ = bound(trace, "red=2")
     assert misfits(trace.jobs, sim_jobs(trace.jobs, None, lent), lent) == []
 
