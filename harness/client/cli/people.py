@@ -66,7 +66,10 @@ def people_email(
     as_json: JsonFlag = False,
 ) -> None:
     """Change a person's e-mail address."""
-    _change(context, user, {"email": address}, f"{user} now has the address {address or '(none)'}.", as_json)
+    changed = _change(context, user, {"email": address}, f"{user} now has the address {address or '(none)'}.", as_json)
+    if changed.get("has_identity") and not as_json:
+        said = "It holds until they next sign in at the identity provider, which gives them its verified address."
+        console().print(said, markup=False, soft_wrap=True)
 
 
 @app.command("admin")
@@ -138,13 +141,14 @@ def people_rm(
     json_print(gone) if as_json else console().print(said, markup=False, soft_wrap=True)
 
 
-def _change(context: typer.Context, user: str, body: Json, said: str, as_json: bool) -> None:
+def _change(context: typer.Context, user: str, body: Json, said: str, as_json: bool) -> Json:
     with open_client(context) as client:
         changed = client.send("PATCH", f"/users/{segment(user)}", body)
     if as_json:
         json_print(changed)
     else:
         console().print(said, markup=False)
+    return changed
 
 
 def _password_print(made: Json, as_json: bool) -> None:
