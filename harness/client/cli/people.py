@@ -143,7 +143,7 @@ def people_rm(
 
 def _change(context: typer.Context, user: str, body: Json, said: str, as_json: bool) -> Json:
     with open_client(context) as client:
-        changed = client.send("PATCH", f"/users/{segment(user)}", body)
+        changed: Json = client.send("PATCH", f"/users/{segment(user)}", body)
     if as_json:
         json_print(changed)
     else:
