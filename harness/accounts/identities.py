@@ -24,9 +24,6 @@ from harness.errors import Conflict, Forbidden, Invalid, NotFound
 
 log = logging.getLogger(__name__)
 LINK_ALLOWED_FOR = timedelta(days=7)
-_LINK_HINT = (
-    "If it is yours, sign in with your password and link it on the page Account, or have an admin allow the link."
-)
 
 
 def identity_signin(*, told: Told, oidc: OidcSettings) -> User:
@@ -35,8 +32,7 @@ def identity_signin(*, told: Told, oidc: OidcSettings) -> User:
     _allowed_check(told, oidc)
     try:
         with transaction.atomic():
-            if oidc.admin_group:
-                admins_hold()  # before the row: two who left the group at once would wait for each other
+            admins_hold()  # before the row: two who lose their right at once would wait for each other
             identity = _identity_of(told) or _allowed_link(told) or _account_make(told, oidc)
             user = User.objects.select_for_update().get(pk=identity.user_id)
             if not user.is_active:
@@ -84,7 +80,8 @@ def identity_prove(*, user: User, told: Told, since: float) -> None:
 
 def identity_unlink(*, actor: User, user: User, oidc: OidcSettings, keep_session: str | None = None) -> None:
     """Remove a user's link with the right that the provider's group gave, and sign them out but in the session of that
-    key: an admin anybody's, people their own, as long as a password lets them in and another admin is left.
+    key: an admin anybody's, people their own, as long as a password lets them in, another admin is left and the
+    emergency admin stays one.
 
     Raises `Forbidden`, `NotFound`, `Conflict`.
     """
@@ -102,7 +99,12 @@ def identity_unlink(*, actor: User, user: User, oidc: OidcSettings, keep_session
             raise Conflict(
                 "Without the link you could not sign in any more.", hint="Have an admin give you a password first."
             )
-        if identity.made_admin and held.is_superuser:  # nobody would take it back on leaving the group
+        if identity.makes_admin:  # nobody would take it back on leaving the group
+            if held.username == oidc.emergency_admin:
+                raise Conflict(
+                    f"Without the link {held.username}, the admin for emergencies, would be no admin.",
+                    hint=f"First make them an admin by hand: dlh people admin {held.username}.",
+                )
             user_update(actor=actor, user=held, is_admin=False)
         identity.delete()
         sessions_end(user=held, but_key=keep_session)
@@ -204,8 +206,7 @@ def _account_make(told: Told, oidc: OidcSettings) -> Identity:
     if not oidc.makes_accounts:
         raise Forbidden(
             "The provider knows you, but you have no account here that is linked to it.",
-            hint="Ask an admin for one. If you have one, sign in with your password and link it on the page Account, "
-            "or have an admin allow the link.",
+            hint=f"Ask an admin for one. If you have one, {_link_way(oidc)}.",
         )
     user = User(username=told.name, email=told.email)
     user.set_unusable_password()
@@ -226,9 +227,19 @@ def _account_make(told: Told, oidc: OidcSettings) -> Identity:
             name_check(user.username)
             user.save()
     except (Conflict, IntegrityError) as error:
-        raise Conflict(f"There is an account {user.username} already.", hint=_LINK_HINT) from error
+        raise Conflict(
+            f"There is an account {user.username} already.", hint=f"If it is yours, {_link_way(oidc)}."
+        ) from error
     audit_write(user, "user_create", user.username, issuer=told.issuer)
     return _link(user, told, by=user)
+
+
+def _link_way(oidc: OidcSettings) -> str:
+    """How somebody whose account is not linked yet gets that done; where passwords have ended, not by one."""
+    allowed = "have an admin allow the link"
+    if oidc.emergency_admin:
+        return allowed
+    return f"sign in with your password and link it on the page Account, or {allowed}"
 
 
 def _address_take(user: User, told: Told) -> None:

@@ -124,6 +124,11 @@ class Identity(models.Model):
             models.UniqueConstraint(fields=["user", "issuer"], name="one_identity_per_issuer"),
         ]
 
+    @property
+    def makes_admin(self) -> bool:
+        """Whether the user is an admin by this link alone."""
+        return self.made_admin and self.user.is_superuser
+
 
 class RecoveryCode(models.Model):
     """A code that signs a person in once, in place of their app's. Only its SHA-256 is stored; it is shown once."""

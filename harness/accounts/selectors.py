@@ -105,8 +105,12 @@ def user_list(*, user: User) -> QuerySet[User]:
 
 
 def _users() -> QuerySet[User]:
-    linked = Exists(Identity.objects.filter(user=OuterRef("pk"), issuer=settings.OIDC.issuer if settings.OIDC else ""))
-    rows = User.objects.filter(deleted_at=None).annotate(token_used_at=Max("tokens__last_used_at"), has_identity=linked)
+    links = Identity.objects.filter(user=OuterRef("pk"), issuer=settings.OIDC.issuer if settings.OIDC else "")
+    rows = User.objects.filter(deleted_at=None).annotate(
+        token_used_at=Max("tokens__last_used_at"),
+        has_identity=Exists(links),
+        is_admin_by_link=Exists(links.filter(made_admin=True, user__is_superuser=True)),
+    )
     return with_second_factor(rows)
 
 

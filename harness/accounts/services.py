@@ -24,7 +24,7 @@ from harness.accounts.access import (
 )
 from harness.accounts.audit import audit_write
 from harness.accounts.keeping import account_hold, operator_keep, project_admin_keep
-from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
+from harness.accounts.models import ApiToken, Identity, Membership, Project, Role, Scope, User
 from harness.accounts.names import name_check
 from harness.accounts.sessions import sessions_end
 from harness.accounts.slugs import slugs_free
@@ -114,6 +114,8 @@ def user_update(  # noqa: PLR0913 - one parameter per thing that can be changed
         _rights_set(user, is_admin, is_active)
         # Nothing else: the row may have changed since it was read, by an admin who takes a right away.
         user.save(update_fields=list(_given(written)))
+        if is_admin is not None:  # by hand: no longer a matter of the provider's group
+            Identity.objects.filter(user=user, made_admin=True).update(made_admin=False)
         if password is not None or is_active is False:
             sessions_end(user=user, but_key=keep_session)
         audit_write(actor, "user_update", user.username, **_given(changes))

@@ -68,10 +68,11 @@ def claim() -> Fetch | None:
 
 
 def _begun_at(fetch: Fetch, now: datetime) -> datetime:
-    """Later by the time in which nobody could be at it: control was off, or others had their turn."""
+    """Later by the time in which nobody could be at it: control was off, or others had their turn. The time in which a
+    killed process might still have been counts, or a file that kills each would be fetched for ever."""
     if fetch.begun_at is None:
         return now
-    since = fetch.beat_at if fetch.state == FetchState.FETCHING and fetch.beat_at else fetch.due_at
+    since = fetch.beat_at + STALE if fetch.state == FetchState.FETCHING and fetch.beat_at else fetch.due_at
     return fetch.begun_at + max(now - since, timedelta())
 
 

@@ -17,6 +17,8 @@ SIGNATURE_HEADER = "X-DLH-Signature"
 _ZERO_WIDTH_SPACE = "\u200b"
 _MATTERMOST_PATH = re.compile(r"/hooks/[a-z0-9]{26}/?$")
 """How the paths of its incoming webhooks end. In Slack a backslash would escape nothing, but stand there."""
+_ADDRESS = re.compile(r"://|www\.", re.IGNORECASE)
+"""By which chats know an address that nobody marked as a link."""
 _MARKDOWN = re.compile(r"[\\`*_\[\]()#!|~]")
 
 
@@ -81,13 +83,14 @@ def webhook_body(message: Message, *, delivery_id: str, kind: str, at: str, url:
 
 def _chat_text(message: Message, *, is_markdown: bool) -> str:
     """Escaped as Slack asks for it, and for Mattermost its Markdown as well; a name like `@all` or `<!channel>` calls
-    nobody, and none becomes a link, a picture or a heading."""
+    nobody, and none becomes a link, a picture or a heading, nor does an address in one."""
     name = message.project.get("name", "")
     said = f"{name}: {message.title}" if name else message.title
     said = one_line(f"{said}. {message.detail}" if message.detail else said)
     if is_markdown:
         said = _MARKDOWN.sub(r"\\\g<0>", said)
     said = said.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    said = _ADDRESS.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", said)
     return f"{said.replace('@', '@' + _ZERO_WIDTH_SPACE)} {message.url}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from django.conf import settings
@@ -40,6 +40,11 @@ _UNLINK: Final = PersonAct(
     action="unlink",
     words="Remove link",
     confirm="{} is signed out and needs a password, or a new link, to sign in.",
+)
+_UNLINK_ADMIN: Final = replace(
+    _UNLINK,
+    confirm="{} is signed out, is no longer an admin, as the provider's group made them one, and needs a password, or "
+    "a new link, to sign in.",
 )
 _NO_ADMIN: Final = PersonAct(
     action="no-admin",
@@ -80,7 +85,7 @@ def person_acts(person: User, *, actor: User) -> list[PersonAct]:
 
 def _link_act(person: User) -> list[PersonAct]:
     if settings.OIDC and getattr(person, "has_identity", False):
-        return [_UNLINK]
+        return [_UNLINK_ADMIN if getattr(person, "is_admin_by_link", False) else _UNLINK]
     return [_LINK] if settings.OIDC and person.email else []
 
 

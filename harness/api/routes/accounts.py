@@ -74,8 +74,9 @@ def _user_out(user: User) -> dict[str, object]:
     seen_at = selectors.user_seen_at(user)
     names = ("username", "email", "is_active", "must_change_password")
     told = {"is_admin": user.is_superuser, "last_seen_at": seen_at}
-    has_second_factor = getattr(user, "has_second_factor", False)  # one just made has none
-    return {**{name: getattr(user, name) for name in names}, **told, "has_second_factor": has_second_factor}
+    # one just made has none of these
+    has = {name: getattr(user, name, False) for name in ("has_second_factor", "has_identity")}
+    return {**{name: getattr(user, name) for name in names}, **told, **has}
 
 
 @router.get("/me", response=MeOut, summary="Who am I")

@@ -13,7 +13,7 @@ from harness.api.schemas.base import Done, Items
 from harness.api.schemas.fetches import FetchIn, FetchOut
 from harness.fetches import selectors, services
 from harness.fetches.models import Fetch, FetchState
-from harness.fetches.rules import fetch_problem
+from harness.fetches.rules import fetch_problem, is_off
 
 router = Router()
 _SHOWN_MAX = 200
@@ -21,7 +21,7 @@ _SHOWN_MAX = 200
 
 def fetch_out(fetch: Fetch) -> FetchOut:
     """A fetch as the API shows it."""
-    upload = fetch.upload
+    upload, off = fetch.upload, is_off(fetch)
     return FetchOut(
         id=upload.pk,
         url=fetch.shown_url,
@@ -30,8 +30,8 @@ def fetch_out(fetch: Fetch) -> FetchOut:
         state=FetchState(fetch.state),
         offset_bytes=upload.offset_bytes,
         total_bytes=fetch.total_bytes,
-        rate_bytes_s=fetch.rate_bytes_s,
-        left_s=fetch.left_s,
+        rate_bytes_s=0.0 if off else fetch.rate_bytes_s,
+        left_s=None if off else fetch.left_s,
         problem=fetch_problem(fetch),
         due_at=fetch.due_at,
         dataset=upload.dataset_id,

@@ -96,6 +96,9 @@ class UserOut(Schema):
     is_admin: bool = Field(description="Admin of the whole installation.")
     last_seen_at: datetime | None = Field(None, description="Last sign-in, or use of a token.")
     has_second_factor: bool = Field(description="A code from an app is required after the password.")
+    has_identity: bool = Field(
+        description="Is linked to the identity provider, whose verified e-mail address they have from each sign-in on."
+    )
     must_change_password: bool = Field(
         description="Somebody else set the password; they choose their own at the next sign-in in a browser."
     )

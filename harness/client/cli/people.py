@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -67,7 +68,12 @@ def people_email(
     as_json: JsonFlag = False,
 ) -> None:
     """Change a person's e-mail address."""
-    _change(context, user, {"email": address}, f"{user} now has the address {address or '(none)'}.", as_json)
+
+    def said(changed: Json) -> str:
+        until = "It holds until they next sign in at the identity provider, which gives them its verified address."
+        return f"{user} now has the address {address or '(none)'}." + f"\n{until}" * bool(changed.get("has_identity"))
+
+    _change(context, user, {"email": address}, said, as_json)
 
 
 @app.command("admin")
@@ -139,7 +145,7 @@ def people_rm(
     json_print(gone) if as_json else console().print(said, markup=False, soft_wrap=True)
 
 
-def _change(context: typer.Context, user: str, body: Json, said: str, as_json: bool) -> None:
+def _change(context: typer.Context, user: str, body: Json, said: str | Callable[[Json], str], as_json: bool) -> None:
     change_send(context, "PATCH", f"/users/{segment(user)}", body, said, as_json)
 
 

@@ -51,7 +51,7 @@ def folder_test(
     folder: Path, data: Path | None, device: str, low: float | None, high: float | None, *, quiet: bool
 ) -> Json:
     """Make the test here, by the runtime's own command, and read the record."""
-    command = [sys.executable, "-m", "worker.runtime.rates.range_test", "--program", str(folder)]
+    command = [sys.executable, "-P", "-m", "worker.runtime.rates.range_test", "--program", str(folder)]
     command += ["--data", str(data or folder / "data")]
     for name, value in (("device", device), ("low", low), ("high", high)):
         command += [f"--{name}", str(value)] if value else []
@@ -80,7 +80,7 @@ def folder_trials(folder: Path, data: Path | None, device: str, found: Json, wis
     found["trials"] = told
     if not scale:
         return
-    command = [sys.executable, "-m", "worker.runtime.rates.trials", "--program", str(folder)]
+    command = [sys.executable, "-P", "-m", "worker.runtime.rates.trials", "--program", str(folder)]
     command += ["--data", str(data or folder / "data"), "--centre", str(found["centre"]), "--scale", str(scale)]
     command += ["--budget", str(2 * told["expected_s"] + 30.0), *(["--device", device] if device else [])]
     try:

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
 from harness.errors import NotFound
+from harness.fetches.rules import fetch_problem, is_off
 from harness.fetches.selectors import fetch_get, fetch_list
 from harness.fetches.services import fetch_again, fetch_cancel
 from harness.pages.web import change, page, person, show
@@ -25,7 +26,14 @@ def fetch_rows(request: HttpRequest) -> HttpResponseBase:
 def fetch_context(request: HttpRequest) -> dict[str, Any]:
     """What the fragment shows."""
     rows = list(fetch_list(user=person(request))[:SHOWN_MAX])
-    return {"fetches": rows, "is_open": any(row.is_open for row in rows), "can_fetch": settings.FETCHES_AT_ONCE > 0}
+    off = {row.pk: fetch_problem(row) for row in rows if is_off(row)}
+    return {
+        "fetches": rows,
+        "off": off,
+        "off_problem": next(iter(off.values()), None),
+        "is_open": any(row.is_open for row in rows),
+        "can_fetch": settings.FETCHES_AT_ONCE > 0,
+    }
 
 
 @page("POST")

@@ -139,7 +139,8 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
         return change(request, partial(user_delete, actor=actor, user=user), done=done, to=to)
     if action == "unlink" and settings.OIDC:
         unlink = partial(identity_unlink, actor=actor, user=user, oidc=settings.OIDC)
-        return change(request, unlink, done=f"{username} is no longer linked.", to=to)
+        lost = ", and no longer an admin of the installation" if getattr(user, "is_admin_by_link", False) else ""
+        return change(request, unlink, done=f"{username} is no longer linked{lost}.", to=to)
     if action == "allow-link" and settings.OIDC:
         done = f"{username} is linked when they next sign in at the identity provider, within 7 days."
         return change(request, partial(identity_allow, actor=actor, user=user), done=done, to=to)

@@ -23,6 +23,7 @@ from django.views.decorators.http import require_http_methods
 from harness.accounts.identities import (
     address_obstacle,
     identity_link,
+    identity_of,
     identity_prove,
     identity_signin,
     identity_unlink,
@@ -211,6 +212,7 @@ def provider_unlink(request: HttpRequest) -> HttpResponseBase:
         # What a password asks for besides, a second factor, was never shown in this session.
         request.session.pop(BY_PROVIDER, None)
 
-    return change(
-        request, unlink, done="The link is removed. You now sign in with your password.", to=reverse("account")
-    )
+    link = identity_of(person(request), oidc)
+    lost = " You are no longer an admin of the installation." if link and link.makes_admin else ""
+    done = f"The link is removed.{lost} You now sign in with your password."
+    return change(request, unlink, done=done, to=reverse("account"))

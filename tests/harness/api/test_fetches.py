@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from harness.fetches.claims import STALE
 from harness.fetches.models import Fetch
 from harness.fetches.running import fetch_next
 from tests.file_servers import CSV, files_running, status, whole
@@ -101,3 +102,21 @@ def test_what_waits_where_fetches_were_turned_off_says_so(
     browser.force_login(people.owner)
     page = browser.get("/datasets/fetches/").content.decode()
     assert "fetches nothing from web addresses any more" in page and "Waiting for its turn" not in page
+
+
+def test_what_was_under_way_where_fetches_were_turned_off_says_so_once_nobody_is_at_it(
+    caller: Client, people: SimpleNamespace, settings: Any
+) -> None:
+    place = f"{API}/fetches/{begin(caller, 'http://127.0.0.1:9999/t.csv').json()['id']}"
+    settings.FETCHES_AT_ONCE, settings.UPLOAD_EXPIRES_DAYS = 0, 9
+    Fetch.objects.update(state="fetching", beat_at=timezone.now(), total_bytes=100, rate_bytes_s=25.0)
+    assert (caller.get(place).json()["problem"], caller.get(place).json()["left_s"]) == (None, 4.0)
+    Fetch.objects.update(beat_at=timezone.now() - STALE - timedelta(seconds=1))
+    body = caller.get(place).json()
+    assert (body["problem"]["code"], body["rate_bytes_s"], body["left_s"]) == ("fetch_off", 0.0, None)
+    assert "9 days" in body["problem"]["hint"]
+    browser = Client()
+    browser.force_login(people.owner)
+    page = browser.get("/datasets/fetches/").content.decode()
+    assert "fetches nothing from web addresses any more" in page and "9 days" in page
+    assert "/s" not in page.partition("fetches nothing")[2].partition("</p>")[0] and "<progress" not in page

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from harness.accounts.models import User
+from harness.accounts.models import Identity, User
+from harness.env_oidc import OidcSettings
 from tests.harness.client.conftest import Dlh
 
 pytestmark = pytest.mark.usefixtures("portal")
@@ -84,3 +86,14 @@ def test_an_account_is_deleted_once_somebody_says_so(dlh: Dlh, portal: SimpleNam
     refused = dlh("people", "rm", "owner", "--yes", "--json")
     assert refused.code == 2 and refused.json["error"]["code"] == "last_admin"
     assert works(portal)
+
+
+@pytest.mark.usefixtures("admin")
+def test_an_address_that_the_provider_will_replace_is_called_so(
+    dlh: Dlh, portal: SimpleNamespace, settings: Any
+) -> None:
+    settings.OIDC = OidcSettings(issuer="https://id.example.org", client_id="harness")
+    assert "until they next sign in" not in dlh("people", "email", "mate", "mate@example.org").out
+    Identity.objects.create(user=portal.people.mate, issuer=settings.OIDC.issuer, subject="1")
+    assert "until they next sign in at the identity provider" in dlh("people", "email", "mate", "m@example.org").out
+    assert dlh("people", "email", "mate", "mate@example.org", "--json").json["has_identity"]

@@ -350,4 +350,6 @@ def test_a_program_that_writes_many_errors_is_waited_for_and_told_by_the_last(dl
     (folder / "train.py").write_text(f"import os\nimport sys\n\n{more_than_a_pipe_holds}\nos._exit(3)\n")
     ended = dlh("lr-find", str(folder))
     assert ended.code == 1
-    assert "did not run here: the last word" in " ".join(ended.err.split())
+    words = " ".join(ended.err.split())
+    assert "did not run here: the last word" in words
+    assert "By hand: python -P -m worker.runtime" in words

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from django.conf import settings as django_settings
 from django.db import OperationalError
+from django.db.models import F
 from django.utils import timezone
 
 from harness.datasets.content import content_source
@@ -186,6 +187,19 @@ def test_days_in_which_control_was_off_are_not_counted(files, waiting, state):
     fetch.refresh_from_db()
     assert fetch.state == "done", fetch.problem
     assert timedelta(hours=3) <= timezone.now() - fetch.begun_at < timedelta(hours=4)
+
+
+def test_what_kills_its_process_again_and_again_is_given_up(files, waiting, monkeypatch):
+    """Each time it is taken up as soon as nobody is at it any more."""
+    monkeypatch.setattr(claims, "STALE", timedelta(hours=1))
+    fetch = waiting("/t.csv")
+    for _ in range(25):
+        assert claims.claim()
+        past = {name: F(name) - claims.STALE - timedelta(seconds=1) for name in ("beat_at", "begun_at")}
+        Fetch.objects.update(**past)
+    assert fetch_next()
+    fetch.refresh_from_db()
+    assert (fetch.state, fetch.problem["code"]) == ("failed", "too_slow")
 
 
 def test_what_is_fetched_for_a_whole_day_is_given_up(files, waiting):

@@ -51,6 +51,27 @@ def test_an_address_is_written_as_browsers_do():
     assert url_check("https://straße.example:8443/a.csv") == "https://xn--strae-oqa.example:8443/a.csv"
 
 
+@pytest.mark.parametrize(
+    ("host", "asked"),
+    [
+        ("☃.net", "xn--n3h.net"),
+        ("my_data.bücher.example", "my_data.xn--bcher-kva.example"),
+        ("r3---sn.bücher.de", "r3---sn.xn--bcher-kva.de"),
+        ("STRAßE.de", "xn--strae-oqa.de"),
+        ("bücher。example.", "xn--bcher-kva.example."),
+        ("my_bücher.example", "xn--my_bcher-95a.example"),
+    ],
+)
+def test_hosts_that_browsers_take_are_asked_as_browsers_do(host, asked):
+    assert url_check(f"https://{host}/a.csv") == f"https://{asked}/a.csv"
+
+
+@pytest.mark.parametrize("host", ["-bü.de", "a..bü.de", 70 * "é" + ".de", 70 * "☃" + ".de", "☃%.de"])
+def test_of_a_host_that_cannot_be_written_in_ascii_here_its_xn_form_is_asked_for(host):
+    with pytest.raises(Invalid, match="xn--"):
+        url_check(f"https://{host}/a.csv")
+
+
 @given(st.text(max_size=80))
 def test_any_text_is_an_address_or_refused(text):
     for url in (text, f"https://{text}", f"https://data.example.org/{text}"):

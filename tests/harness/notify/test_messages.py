@@ -37,10 +37,25 @@ def test_names_stay_what_they_are_where_a_chat_reads_markdown():
     def text(url):
         return json.loads(webhook_body(message, delivery_id="d", kind="k", at="", url=url))["text"]
 
-    told = r"\[a\]\(http://b\) \*x\* my\_net \`c\` \!\[d\]\(e\) &lt;f&gt; failed https://portal.example/jobs/a_b/"
+    told = r"\[a\]\(http://~b\) \*x\* my\_net \`c\` \!\[d\]\(e\) &lt;f&gt; failed https://portal.example/jobs/a_b/"
+    told = told.replace("~", "\u200b")
     assert text(hook) == text(hook + "/") == told
     for other in ("https://hooks.slack.com/services/T0/B0/XXXX", "https://example.org/hooks/own"):
-        assert text(other) == "[a](http://b) *x* my_net `c` ![d](e) &lt;f&gt; failed https://portal.example/jobs/a_b/"
+        assert (
+            text(other)
+            == "[a](http://\u200bb) *x* my_net `c` ![d](e) &lt;f&gt; failed https://portal.example/jobs/a_b/"
+        )
+
+
+def test_an_address_in_a_name_that_people_give_becomes_no_link_in_a_chat():
+    message = Message(
+        title="https://evil.example/my_net WWW.evil.example failed", url="https://portal.example/jobs/a_b/"
+    )
+    hooks = {"https://chat.example.org/hooks/" + 26 * "a": r"my\_net", "https://hooks.slack.com/a": "my_net"}
+    for hook, name in hooks.items():
+        text = json.loads(webhook_body(message, delivery_id="d", kind="k", at="", url=hook))["text"]
+        told = f"https://~evil.example/{name} WWW.~evil.example failed https://portal.example/jobs/a_b/"
+        assert text == told.replace("~", "\u200b")
 
 
 def test_a_mail_says_what_where_and_how_to_turn_it_off():
