@@ -173,6 +173,38 @@ def test_an_upload_goes_on_where_it_stopped(open_as: Callable[..., Any], tmp_pat
     assert [line for line in sent if line == "PATCH 0"] == ["PATCH 0"]
 
 
+def test_an_upload_goes_on_by_itself_when_the_computer_is_no_longer_offline(
+    open_as: Callable[..., Any], tmp_path: Path
+) -> None:
+    table = tmp_path / "away.csv"
+    table.write_bytes(b"x,label\n" + b"1,a\n2,b\n" * 1_200_000)  # 9.6 MB: two pieces
+    page = open_as()
+    visit(page, "/datasets/upload/")
+    sent: list[str] = []
+    held: list[Any] = []
+
+    def hold_second(route: Any) -> None:
+        if route.request.method == "PATCH":
+            sent.append(route.request.headers["upload-offset"])
+        if len(sent) == 2:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/v1/uploads/*", hold_second)
+    page.set_input_files("[data-file]", str(table))
+    page.click("[data-start]")
+    while not held:
+        page.wait_for_timeout(100)
+    page.context.set_offline(True)
+    held[0].abort("internetdisconnected")
+    page.wait_for_selector("[data-status]:has-text('offline')")
+    sent.append("offline")
+    page.context.set_offline(False)
+    until(page, "/datasets\\/[a-z0-9]{12}\\//.test(window.location.href)", limit_s=120)
+    assert sent.count("0") == 1
+
+
 def test_zooming_a_curve_asks_for_its_part_and_the_csv_is_exact(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:

@@ -133,12 +133,27 @@ export function mount(root) {
   }
 
   function fail(error) {
+    if (!error.originalResponse && !navigator.onLine) {
+      awaitConnection();
+      return;
+    }
     if (upload?.url && error.originalResponse?.getStatus() === REFUSED) dropRefused(upload.url);
     // One that was refused at once is asked for anew, with the name, project and options as they are then.
     if (!upload?.url) upload = null;
     running(false);
     clear(part("error"), alertBox(readable(error)));
     status.textContent = "Stopped.";
+  }
+
+  // Nobody may be there to press a button: what stops while the computer is offline goes on when it is not.
+  function awaitConnection() {
+    if (!upload?.url) upload = null;
+    status.textContent = "This computer is offline. The upload goes on by itself when it is back.";
+    window.addEventListener("online", goOn, { once: true });
+  }
+
+  function goOn() {
+    start().catch(fail);
   }
 
   async function dropRefused(url) {
@@ -196,6 +211,7 @@ export function mount(root) {
   }
 
   async function pause() {
+    window.removeEventListener("online", goOn);
     await upload?.abort();
     running(false);
     status.textContent = "Paused. Press Upload to continue.";
