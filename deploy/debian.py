@@ -14,6 +14,7 @@ from pathlib import Path
 APT_S = 900
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """Any will do for the tests. The first opens no windows, which nobody would see; not every distribution has it."""
+ANSWER_S = 60
 
 
 def missing_debian_packages(purpose: str) -> dict[str, str]:
@@ -23,10 +24,24 @@ def missing_debian_packages(purpose: str) -> dict[str, str]:
         loss = "ranks on several nodes cannot have an encrypted network"
         wanted |= {"wireguard-go": (shutil.which("wireguard-go"), loss), "wireguard-tools": (shutil.which("wg"), loss)}
     if purpose == "test":
-        wanted["chromium"] = (next(filter(None, map(shutil.which, BROWSERS)), None), "browser tests are skipped")
+        wanted["chromium"] = (installed_browser(), "browser tests are skipped; Google Chrome would do as well")
         fonts = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
         wanted["fonts-dejavu-core"] = (str(fonts) if fonts.exists() else None, "screenshots show boxes for letters")
     return {name: loss for name, (found, loss) in wanted.items() if not found}
+
+
+def installed_browser() -> str | None:
+    """Path of the first browser that starts: Ubuntu's package where no snaps are is a script that asks for its snap."""
+    return next((path for path in map(shutil.which, BROWSERS) if path and _starts(path)), None)
+
+
+def _starts(program: str) -> bool:
+    none = subprocess.DEVNULL
+    try:
+        done = subprocess.run([program, "--version"], stdout=none, stderr=none, check=False, timeout=ANSWER_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def install_debian_packages(purpose: str, stamp: Path, say: Callable[[str], None]) -> None:

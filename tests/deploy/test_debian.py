@@ -70,6 +70,17 @@ def test_a_package_that_cannot_be_installed_takes_no_other_with_it(debian, insta
     assert len({*installed} & {*debian.BROWSERS}) == 1
 
 
+def test_what_only_asks_for_a_browsers_snap_is_no_browser(debian, tmp_path, monkeypatch):
+    for name, status in (("chromium", 1), ("google-chrome", 0)):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\nexit {status}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert debian.installed_browser() == str(tmp_path / "google-chrome")
+    (tmp_path / "google-chrome").unlink()
+    assert debian.installed_browser() is None and "chromium" in debian.missing_debian_packages("test")
+
+
 def test_whoever_has_a_browser_is_given_no_other(debian, install, apt, monkeypatch):
     monkeypatch.setattr(debian.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "google-chrome" else None)
     installed = apt("chromium-headless-shell")
