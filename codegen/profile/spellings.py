@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
 
-_SHOWN = 10
+_SHOWN, _SHOWN_LETTERS = 10, 80
 
 
 def similar_categories(column: ColumnProfile, values: Iterable[str]) -> list[Finding]:
@@ -19,9 +19,8 @@ def similar_categories(column: ColumnProfile, values: Iterable[str]) -> list[Fin
         Finding(
             code="similar_categories",
             severity=Severity.INFO,
-            message=f"Values of '{column.name}' differ only in letter case or spaces: "
-            f"{', '.join(map(repr, alike[:_SHOWN]))}.",
-            meaning="Each is a category of its own, with fewer rows to learn it from. Write them alike if they "
+            message=f"Values of '{column.name}' differ only in letter case or spaces: {_listed(alike)}.",
+            meaning="They count as different values, each with fewer rows to learn it from. Write them alike if they "
             "mean the same.",
             column=column.name,
         )
@@ -37,7 +36,7 @@ def similar_classes(names: Iterable[str], remedy: str) -> list[Finding]:
         Finding(
             code="similar_class_names",
             severity=Severity.WARNING,
-            message=f"Classes differ only in letter case or spaces: {', '.join(map(repr, alike[:_SHOWN]))}.",
+            message=f"Classes differ only in letter case or spaces: {_listed(alike)}.",
             meaning=f"They are learned as different classes. {remedy} if they mean the same.",
         )
     ]
@@ -47,6 +46,10 @@ def _spelled_alike(names: Iterable[str]) -> list[str]:
     names = list(names)
     plain = Counter(_plain(name) for name in names)
     return sorted((name for name in names if plain[_plain(name)] > 1), key=lambda name: (_plain(name), name))
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(repr(name[:_SHOWN_LETTERS]) for name in names[:_SHOWN])
 
 
 def _plain(name: str) -> str:
