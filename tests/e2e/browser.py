@@ -31,8 +31,7 @@ FLAGS = [
 ]
 LONG_MS = 60_000
 NO_CHROMIUM = (
-    "no Chromium starts here (Debian: apt-get install chromium-headless-shell fonts-dejavu-core; "
-    "Ubuntu: the snap chromium, or Google Chrome)"
+    "no Chromium starts here (Debian: apt-get install chromium-headless-shell fonts-dejavu-core; Ubuntu: Google Chrome)"
 )
 NO_PAGES = "run `npm ci && npm run build` first"
 NO_BROWSER = untested("pages in a browser", NO_CHROMIUM)
