@@ -14,6 +14,7 @@ from pathlib import Path
 APT_S = 900
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """Any will do for the tests. The first opens no windows, which nobody would see; not every distribution has it."""
+ANSWER_S = 60
 
 
 def missing_debian_packages(purpose: str) -> dict[str, str]:
@@ -23,10 +24,31 @@ def missing_debian_packages(purpose: str) -> dict[str, str]:
         loss = "ranks on several nodes cannot have an encrypted network"
         wanted |= {"wireguard-go": (shutil.which("wireguard-go"), loss), "wireguard-tools": (shutil.which("wg"), loss)}
     if purpose == "test":
-        wanted["chromium"] = (next(filter(None, map(shutil.which, BROWSERS)), None), "browser tests are skipped")
+        snap = "what is installed only asks for its snap: install Google Chrome"
+        loss = f"browser tests are skipped; {snap if _has_stand_in() else 'Google Chrome would do as well'}"
+        wanted["chromium"] = (installed_browser(), loss)
         fonts = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
         wanted["fonts-dejavu-core"] = (str(fonts) if fonts.exists() else None, "screenshots show boxes for letters")
     return {name: loss for name, (found, loss) in wanted.items() if not found}
+
+
+def installed_browser() -> str | None:
+    """Path of the first browser that starts: Ubuntu's package where no snaps are is a script that asks for its snap."""
+    return next((path for path in map(shutil.which, BROWSERS) if path and _starts(path)), None)
+
+
+def _has_stand_in() -> bool:
+    """Whether something has a browser's name. Where none starts it only asks for a snap, and apt has no other."""
+    return any(map(shutil.which, BROWSERS))
+
+
+def _starts(program: str) -> bool:
+    none = subprocess.DEVNULL
+    try:
+        done = subprocess.run([program, "--version"], stdout=none, stderr=none, check=False, timeout=ANSWER_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def install_debian_packages(purpose: str, stamp: Path, say: Callable[[str], None]) -> None:
@@ -47,10 +69,16 @@ def install_debian_packages(purpose: str, stamp: Path, say: Callable[[str], None
                 _ = _apt_install(light_name) or (light_name != name and _apt_install(name))
         missing = missing_debian_packages(purpose)
     if missing:
-        losses = "; ".join(f"{name} ({loss})" for name, loss in missing.items())
-        say(f"NOT INSTALLED: {losses}. Debian/Ubuntu: sudo apt-get install {' '.join(missing)}")
+        say(_not_installed(missing))
     if new:
         stamp.write_text(" ".join(sorted({*tried, *missing})))
+
+
+def _not_installed(missing: dict[str, str]) -> str:
+    losses = "; ".join(f"{name} ({loss})" for name, loss in missing.items())
+    names = [name for name in missing if name != "chromium" or not _has_stand_in()]
+    advice = f" Debian/Ubuntu: sudo apt-get install {' '.join(names)}" if names else ""
+    return f"NOT INSTALLED: {losses}.{advice}"
 
 
 def _apt_install(*names: str) -> bool:

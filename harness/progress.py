@@ -1,4 +1,4 @@
-"""How far a backup or a copy of the store is, on standard error: a bar on a terminal, now and then a line elsewhere."""
+"""How far a backup or a copy of the store is, on standard error: a bar, or now and then a line where it cannot be."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ class Teller(AbstractContextManager["Teller"]):
     ) -> None:
         self._quiet, self._out, self._clock = quiet, out, clock
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=Console(file=out), disable=quiet or not out.isatty(), transient=True)
+        console = Console(file=out)
+        no_bar = quiet or not out.isatty() or console.is_dumb_terminal
+        self._bar = Progress(*columns, console=console, disable=no_bar, transient=True)
         self._task: TaskID | None = None
         self._stage = ""
         self._begun_s = self._said_s = 0.0

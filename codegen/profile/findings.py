@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from codegen.profile.guess import ColumnPlan
 from codegen.profile.readings import reading_findings
+from codegen.profile.spellings import similar_categories
 from codegen.profile.stats import ColumnStats, RepeatedRows
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
@@ -79,6 +80,7 @@ def column_findings(
         found.extend(_left_out(column))
         if column.type is ColumnType.CATEGORY and column.unique > _HIGH_CARDINALITY:
             found.append(_high_cardinality(column))
+        found.extend(similar_categories(column, stats.counts or ()))
     if column.type is ColumnType.CATEGORY and survey.numbers.count and survey.words.count:
         found.append(_mixed_category(column, survey))
     return [*found, *reading_findings(column, survey, plan, is_target)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from codegen.profile.layout import Place
 from codegen.profile.pictures import MAX_SIDE, Picture
-from codegen.profile.readings import similar_classes
+from codegen.profile.spellings import similar_classes
 from codegen.profile.types import EXAMPLES, Finding, ImagesProfile, Severity
 from worker.words import counted
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from codegen.profile.guess import ColumnPlan
 from codegen.profile.measures import measures_alike
@@ -271,22 +270,5 @@ def no_features(columns: Sequence[ColumnProfile], target: str | None) -> list[Fi
             severity=Severity.DANGER,
             message="No column is left to learn from: besides the target all are empty, constant or identifiers.",
             meaning="It cannot be trained on as it is. Add columns, or set the types of those that do carry meaning.",
-        )
-    ]
-
-
-def similar_classes(names: Iterable[str], remedy: str) -> list[Finding]:
-    """Classes that are one class in two spellings."""
-    names = list(names)
-    folded = Counter(name.casefold().strip() for name in names)
-    alike = sorted(name for name in names if folded[name.casefold().strip()] > 1)
-    if not alike:
-        return []
-    return [
-        Finding(
-            code="similar_class_names",
-            severity=Severity.WARNING,
-            message=f"Classes differ only in letter case or spaces: {', '.join(map(repr, alike[:_SHOWN]))}.",
-            meaning=f"They are learned as different classes. {remedy} if they mean the same.",
         )
     ]

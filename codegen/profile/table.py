@@ -18,11 +18,12 @@ from codegen.profile.marks import batch_marks
 from codegen.profile.outliers import far_findings
 from codegen.profile.parts import Parts
 from codegen.profile.problems import fail
-from codegen.profile.readings import no_features, similar_classes
+from codegen.profile.readings import no_features
 from codegen.profile.rows import rows_with
 from codegen.profile.series import with_series
 from codegen.profile.sources import TableSource
 from codegen.profile.spans import with_spans
+from codegen.profile.spellings import similar_classes
 from codegen.profile.splits import split_name
 from codegen.profile.spool import PackedWriter, Spool
 from codegen.profile.stats import ColumnStats, RepeatedRows, RowSample, histogram_edges, value_limit

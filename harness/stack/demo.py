@@ -48,8 +48,8 @@ class Shown(Protocol):
 
 @contextmanager
 def display(console: Console) -> Iterator[Shown]:
-    """A bar on a terminal, lines elsewhere."""
-    if not console.is_terminal:
+    """A bar on a terminal that can draw one, lines elsewhere."""
+    if not console.is_terminal or console.is_dumb_terminal:
         yield Lines(console)
         return
     columns = [SpinnerColumn(), TextColumn("{task.description:<18}"), BarColumn(), TaskProgressColumn()]

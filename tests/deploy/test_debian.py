@@ -70,6 +70,37 @@ def test_a_package_that_cannot_be_installed_takes_no_other_with_it(debian, insta
     assert len({*installed} & {*debian.BROWSERS}) == 1
 
 
+def test_what_only_asks_for_a_browsers_snap_is_no_browser(debian, tmp_path, monkeypatch):
+    for name, status in (("chromium", 1), ("google-chrome", 0)):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\nexit {status}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert debian.installed_browser() == str(tmp_path / "google-chrome")
+    (tmp_path / "google-chrome").unlink()
+    assert debian.installed_browser() is None and "chromium" in debian.missing_debian_packages("test")
+
+
+def test_where_a_browsers_package_only_asks_for_its_snap_another_is_named_in_its_place(
+    debian, install, said, tmp_path, monkeypatch
+):
+    (tmp_path / "chromium").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "chromium").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(debian.os, "geteuid", lambda: 1000)
+    install("test")
+    named = said[-1].split("apt-get install ")[1].split()
+    assert "bubblewrap" in named and "chromium" not in named
+    assert "what is installed only asks for its snap: install Google Chrome" in said[-1]
+    monkeypatch.setattr(debian.shutil, "which", lambda name: None if name in debian.BROWSERS else f"/usr/bin/{name}")
+    monkeypatch.setattr(debian.Path, "exists", lambda _: True)
+    install("test")
+    assert said[-1].endswith("sudo apt-get install chromium")
+    monkeypatch.setattr(debian.shutil, "which", lambda name: str(tmp_path / "chromium"))
+    install("test")
+    assert said[-1].endswith("install Google Chrome).")
+
+
 def test_whoever_has_a_browser_is_given_no_other(debian, install, apt, monkeypatch):
     monkeypatch.setattr(debian.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "google-chrome" else None)
     installed = apt("chromium-headless-shell")

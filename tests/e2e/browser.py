@@ -1,4 +1,4 @@
-"""A real browser: Debian's Chromium driven by Playwright, and when there is none.
+"""A real browser: the system's Chromium driven by Playwright, and when there is none.
 
 Its headless shell is taken where there is one: the same engine without the browser's own windows, which nobody sees and
 which take more of the processor, for each page that a test opens, than most of our pages do.
@@ -7,7 +7,7 @@ which take more of the processor, for each page that a test opens, than most of 
 from __future__ import annotations
 
 import re
-import shutil
+import runpy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,8 +18,7 @@ from tests.e2e.portal import ROOT, visit
 from tests.untested import untested
 
 DIST = ROOT / "harness" / "frontend" / "dist" / "dlh" / "app.js"
-PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
+CHROMIUM = runpy.run_path(str(ROOT / "deploy" / "debian.py"))["installed_browser"]()
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -31,7 +30,9 @@ FLAGS = [
     "--disable-sync",
 ]
 LONG_MS = 60_000
-NO_CHROMIUM = "there is no Chromium here (Debian: apt-get install chromium-headless-shell fonts-dejavu-core)"
+NO_CHROMIUM = (
+    "no Chromium starts here (Debian: apt-get install chromium-headless-shell fonts-dejavu-core; Ubuntu: Google Chrome)"
+)
 NO_PAGES = "run `npm ci && npm run build` first"
 NO_BROWSER = untested("pages in a browser", NO_CHROMIUM)
 BROWSER_MARKS = [

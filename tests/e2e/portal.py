@@ -16,6 +16,8 @@ import httpx
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
+NAMED = "portal.localhost"
+"""The portal's host by a name that browsers find by themselves and that pages do not take for their own computer's."""
 
 
 class Portal:
@@ -30,6 +32,7 @@ class Portal:
             **{key: value for key, value in os.environ.items() if not key.startswith("DLH_")},
             "DLH_HOME": str(home),
             "DLH_PUBLIC_URL": self.url,
+            "DLH_ALLOWED_HOSTS": NAMED,
             "DLH_REDIS_URL": broker_url,
             "DLH_DISK_RESERVE_MIB": "1",
             "DLH_FETCH_NETWORKS": "127.0.0.0/8",  # servers of tests

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 
-from tests.e2e.browser import BROWSER_MARKS
-from tests.e2e.portal import Portal, until, visit
+from tests.e2e.browser import BROWSER_MARKS, open_page, sign_in
+from tests.e2e.portal import NAMED, Portal, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
+from tests.factories import PASSWORD
 from worker.events import Event, EventKind, job_stream
 
 pytestmark = BROWSER_MARKS
@@ -171,6 +173,76 @@ def test_an_upload_goes_on_where_it_stopped(open_as: Callable[..., Any], tmp_pat
     assert page.inner_text("h1") == "big table"
     assert not failures
     assert [line for line in sent if line == "PATCH 0"] == ["PATCH 0"]
+
+
+@pytest.fixture
+def two_pieces(tmp_path: Path) -> str:
+    """A file that is sent in two pieces."""
+    table = tmp_path / "away.csv"
+    table.write_bytes(b"x,label\n" + b"1,a\n2,b\n" * 1_200_000)  # 9.6 MB
+    return str(table)
+
+
+def test_an_upload_goes_on_by_itself_and_tries_as_often_when_the_computer_is_no_longer_offline(
+    browser: Any, portal: Portal, two_pieces: str
+) -> None:
+    strange: list[str] = []
+    url = portal.url.replace("127.0.0.1", NAMED)  # it needs no network else
+    page = open_page(browser, url, strange)
+    sign_in(page, url, "owner", PASSWORD)
+    visit(page, "/datasets/upload/")
+    sent: list[str] = []
+    held: list[Any] = []
+
+    def lose_second(route: Any) -> None:
+        """Three times before the computer is offline, and three times after it."""
+        if route.request.method == "PATCH":
+            sent.append(route.request.headers["upload-offset"])
+        if route.request.method != "PATCH" or len(sent) in (1, 9):
+            route.continue_()
+        elif len(sent) == 5:
+            held.append(route)
+        else:
+            route.abort()
+
+    page.route("**/api/v1/uploads/*", lose_second)
+    page.set_input_files("[data-file]", two_pieces)
+    page.click("[data-start]")
+    deadline = time.monotonic() + 90
+    while not held and time.monotonic() < deadline:
+        page.wait_for_timeout(100)
+    assert held, sent
+    page.context.set_offline(True)
+    held[0].abort("internetdisconnected")
+    page.wait_for_selector("[data-status]:has-text('offline')")
+    page.context.set_offline(False)
+    until(page, "/datasets\\/[a-z0-9]{12}\\//.test(window.location.href)", limit_s=120)
+    assert len(sent) == 9 and sent.count("0") == 1
+    page.context.close()
+    assert not strange, strange
+
+
+def test_an_upload_to_a_portal_on_a_computer_without_a_network_waits_for_none(
+    open_as: Callable[..., Any], two_pieces: str
+) -> None:
+    page = open_as()
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'onLine', { get: () => false })")
+    visit(page, "/datasets/upload/")
+    sent: list[str] = []
+
+    def lose_second(route: Any) -> None:
+        if route.request.method == "PATCH":
+            sent.append(route.request.headers["upload-offset"])
+        if route.request.method == "PATCH" and len(sent) == 2:
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/api/v1/uploads/*", lose_second)
+    page.set_input_files("[data-file]", two_pieces)
+    page.click("[data-start]")
+    until(page, "/datasets\\/[a-z0-9]{12}\\//.test(window.location.href)", limit_s=120)
+    assert len(sent) == 3 and sent.count("0") == 1
 
 
 def test_zooming_a_curve_asks_for_its_part_and_the_csv_is_exact(

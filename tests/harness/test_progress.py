@@ -29,16 +29,28 @@ def test_where_there_is_no_terminal_lines_tell_share_and_time_left() -> None:
     assert out.getvalue() == "Unpacking: 25 %, about 30 s left\n"
 
 
-def test_on_a_terminal_there_is_a_bar_and_a_program_sees_nothing() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_on_a_terminal_there_is_a_bar_and_a_program_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # whatever the tests were started from
     for quiet in (False, True):
         out = Terminal()
         with Teller(out=out, quiet=quiet) as tell:
             tell("Unpacking", 200, 400)
         assert ("Unpacking" in out.getvalue()) is not quiet
+
+
+def test_a_terminal_on_which_no_bar_can_be_drawn_is_told_by_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")  # as in the shell of an editor
+    out, clock = Terminal(), Clock()
+    with Teller(out=out, clock=clock) as tell:
+        tell("Unpacking", 0, 400)
+        clock.now_s += LINE_EVERY_S
+        tell("Unpacking", 100, 400)
+    assert out.getvalue() == "Unpacking: 25 %, about 30 s left\n"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -201,6 +201,12 @@ def test_a_program_without_a_user_id_of_its_own_may_write_nothing_below_proc(tmp
 
 
 @pytest.mark.parametrize("level", levels())
+def test_a_programs_output_holds_only_what_the_program_writes(level: SandboxLevel, tmp_path: Path) -> None:
+    done = run_at(level, [sys.executable, "-c", "import os; os.write(1, b'told'); os.write(2, b'failed')"], tmp_path)
+    assert (done.stdout, done.stderr) == ("told", "failed")
+
+
+@pytest.mark.parametrize("level", levels())
 def test_a_fork_bomb_hits_its_limit_and_nothing_is_left(level: SandboxLevel, tmp_path: Path) -> None:
     if level < SandboxLevel.L2 and os.getuid() != 0:
         pytest.skip(untested("number of processes below L2", "only root can limit it"))

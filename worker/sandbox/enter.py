@@ -57,6 +57,7 @@ class _RulesetAttr(ctypes.Structure):
 
 class _PathAttr(ctypes.Structure):
     _pack_ = 1
+    _layout_ = "ms"  # of what is packed; where it is not said, Python 3.14 warns into the program's log
     _fields_ = [("access", ctypes.c_uint64), ("fd", ctypes.c_int32)]
 
 

@@ -25,6 +25,8 @@ from worker.words import duration_words, number_words, size_words
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 PIPE_WIDTH = 240
+_DRAW_NOTHING = ("dumb", "unknown")
+"""`TERM` of a terminal that cannot move back to what it wrote, such as the shell of an editor."""
 WORD_WIDTH, COLUMN_GAP = 20, 2
 _STYLES = {
     "succeeded": "green", "ready": "green", "up": "green", "running": "cyan", "queued": "yellow", "paused": "yellow",
@@ -58,6 +60,11 @@ class ExitCode(IntEnum):
 
 class _Console(Console):
     """Prints no control character of a name or text: a terminal would obey it. A reader that has left is no failure."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether bars can be drawn: where they cannot, lines tell the same, as in a pipe."""
+        return super().is_terminal and self._environ.get("TERM", "").lower() not in _DRAW_NOTHING
 
     def on_broken_pipe(self) -> None:
         """Leave it to who runs the command; rich would end it with 1, which means a failed job here."""

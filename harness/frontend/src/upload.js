@@ -9,6 +9,13 @@ const RATE_WINDOW_S = 8;
 const NO_SPACE = 507;
 const TOO_SLOW = 408;
 const REFUSED = 422;
+const FAULT = 500;
+const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
+
+// A portal on this very computer is reached without a network.
+function isOffline() {
+  return !navigator.onLine && !LOOPBACK.has(window.location.hostname);
+}
 
 function readable(error) {
   const response = error.originalResponse;
@@ -133,12 +140,27 @@ export function mount(root) {
   }
 
   function fail(error) {
+    if (!error.originalResponse && isOffline()) {
+      awaitConnection();
+      return;
+    }
     if (upload?.url && error.originalResponse?.getStatus() === REFUSED) dropRefused(upload.url);
     // One that was refused at once is asked for anew, with the name, project and options as they are then.
     if (!upload?.url) upload = null;
     running(false);
     clear(part("error"), alertBox(readable(error)));
     status.textContent = "Stopped.";
+  }
+
+  // Nobody may be there to press a button: what stops while the computer is offline goes on when it is not.
+  function awaitConnection() {
+    upload = null; // Its tries may be used up: one that has all of them goes on where it stopped.
+    status.textContent = "This computer is offline. The upload goes on by itself when it is back.";
+    window.addEventListener("online", goOn, { once: true });
+  }
+
+  function goOn() {
+    start().catch(fail);
   }
 
   async function dropRefused(url) {
@@ -168,7 +190,8 @@ export function mount(root) {
       // Room that is not there now is not there in ten seconds: say so at once.
       onShouldRetry: (error) => {
         const status = error.originalResponse?.getStatus();
-        return status === TOO_SLOW || (status !== NO_SPACE && tus.defaultOptions.onShouldRetry(error));
+        if (!status || status >= FAULT) return status !== NO_SPACE && !isOffline();
+        return status === TOO_SLOW || tus.defaultOptions.onShouldRetry(error);
       },
       metadata: metadata(),
       removeFingerprintOnSuccess: true,
@@ -196,6 +219,7 @@ export function mount(root) {
   }
 
   async function pause() {
+    window.removeEventListener("online", goOn);
     await upload?.abort();
     running(false);
     status.textContent = "Paused. Press Upload to continue.";

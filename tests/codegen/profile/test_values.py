@@ -322,6 +322,29 @@ def test_classes_in_two_spellings_are_told(lab: Lab) -> None:
     assert "'Yes', 'yes'" in finding(lab.profile("a.csv", body), "similar_class_names").message
 
 
+def test_categories_in_two_spellings_are_told_of_inputs_and_of_a_target_once(lab: Lab) -> None:
+    words = ("Yes", "no", "yes", "NO", "maybe")
+    body = "news,city,label\n" + "".join(
+        f"{words[i % 5]},{('Rome', 'Oslo')[i % 2]},{words[i % 3]}\n" for i in range(60)
+    )
+    profile = lab.profile("a.csv", body)
+    assert "'NO', 'no', 'Yes', 'yes'" in finding(profile, "similar_categories", "news").message
+    assert [found.column for found in profile.warnings if found.code == "similar_categories"] == ["news"]
+    assert "'Yes', 'yes'" in finding(profile, "similar_class_names").message
+
+
+def test_spellings_are_quoted_in_part_where_they_are_long(lab: Lab) -> None:
+    tail = "x" * 100
+    body = "news,city,label\n" + "".join(
+        f"{('Rome', 'rome')[i % 2]}{tail},{i % 4},{('Yes', 'yes')[i % 2]}{tail}\n" for i in range(60)
+    )
+    profile = lab.profile("a.csv", body, column_types={"news": ColumnType.CATEGORY, "label": ColumnType.CATEGORY})
+    told = finding(profile, "similar_categories", "news")
+    assert f"'Rome{'x' * 76}', 'rome{'x' * 76}'." in told.message
+    assert told.meaning.startswith("They count as different values, each with fewer rows to learn it from.")
+    assert f"'Yes{'x' * 77}', 'yes{'x' * 77}'." in finding(profile, "similar_class_names").message
+
+
 def test_codes_with_leading_zeros_stay_text(lab: Lab) -> None:
     body = "zip,z,label\n" + "".join(f"{(i % 9) * 1111:05d},{i % 4},{'ab'[i % 2]}\n" for i in range(60))
     profile = lab.profile("a.csv", body)

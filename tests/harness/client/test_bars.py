@@ -116,3 +116,14 @@ def test_off_a_terminal_each_state_of_a_job_that_is_followed_is_told(
     told = capsys.readouterr().err.splitlines()
     assert [line.split(" · ")[0] for line in told] == ["queued", "running", "succeeded"]
     assert "All devices are busy." in told[0] and "3 min left" in told[1]
+
+
+def test_a_terminal_on_which_no_bar_can_be_drawn_is_told_each_state_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = screen_made(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")  # as in the shell of an editor
+    states = [{**JOB, "state": "queued", "progress": 0.0, "waiting_text": "All devices are busy."}, JOB]
+    monkeypatch.setattr(runs, "job_updates", lambda *_, **__: iter(states))
+    client: Any = type("Nobody", (), {"away": None})()
+    runs.watch_and_print(client, "abc", as_json=False)
+    told = screen.getvalue().splitlines()
+    assert [line.split(" · ")[0] for line in told] == ["queued", "running"] and "\x1b" not in screen.getvalue()
