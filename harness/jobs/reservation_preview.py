@@ -11,7 +11,7 @@ from functools import cached_property
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
 from harness.jobs.control.views import Facts, facts_read
-from harness.jobs.drain import Affected, Outlook, affected
+from harness.jobs.drain import Affected, Outlook, RunningThere, affected, running_on
 from harness.pool.models import Device, Node
 from harness.pool.reservations import reservation_free_check, reservation_span, reservation_target
 from scheduler.place import place
@@ -42,6 +42,24 @@ def reservation_consequences(
     )
     changed = replace(facts, pool=_kept(facts.pool, target, kept))
     return affected(facts, Outlook.of(facts), Outlook.of(changed))
+
+
+def reservation_outlasting(
+    *,
+    user: User,
+    node: str,
+    device: str = "",
+    starts_at: datetime | None = None,
+    ends_at: datetime,
+    project: Project | None = None,
+) -> tuple[RunningThere, ...]:
+    """Jobs expected to be on the devices still when the reservation begins, other than those of `project`: nothing
+    stops them. Raises `Forbidden`, `NotFound`, `Invalid`."""
+    require_admin(user)
+    starts_at, _ = reservation_span(starts_at, ends_at)
+    there = (row for row in running_on(reservation_target(node, device)) if row.devices)
+    rows = (row for row in there if project is None or row.job.project_id != project.pk)
+    return tuple(row for row in rows if row.finish_at is None or row.finish_at > starts_at)
 
 
 class PromisesWithout:

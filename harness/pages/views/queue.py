@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -25,12 +25,12 @@ from harness.jobs.consequences import (
     reservation_cancel_told,
     reservation_create_told,
 )
-from harness.jobs.drain import Affected, drain_consequences
+from harness.jobs.drain import Affected, RunningThere, drain_consequences
 from harness.jobs.models import Job
 from harness.jobs.queueing import queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.readers import standstill
-from harness.jobs.reservation_preview import reservation_consequences
+from harness.jobs.reservation_preview import reservation_consequences, reservation_outlasting
 from harness.jobs.selectors import job_get
 from harness.pages.pool_forms import QuotaForm, ReservationForm
 from harness.pages.queue_wish import QueueWish, queue_wish
@@ -141,8 +141,7 @@ def _targets() -> list[tuple[str, str]]:
 
 @form_page("reservations")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
-    """Keep devices, and say who waits longer for it; with `look` only tell who would, or would finish sooner. What is
-    refused can be corrected."""
+    """Keep devices, and say whose runs outlast that and who waits longer; with `look` only tell who would."""
     user = person(request)
     require_admin(user)
     look = "look" in request.POST
@@ -150,17 +149,25 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
     if not form.is_valid():
         return _reservations(request, form, None, status=422)
     try:
-        wanted = _wanted(request, user)
+        wanted = {"user": user, **_wanted(request, user)}
+        outlasting = reservation_outlasting(**wanted)
         if look:
-            return _reservations(request, form, reservation_consequences(user=user, **wanted))
-        wanted |= {"user": user, "purpose": form.cleaned_data["purpose"]}
-        _, found = reservation_create_told(**wanted)
+            delayed = reservation_consequences(**wanted)
+            _outlasting_tell(request, outlasting)
+            return _reservations(request, form, delayed)
+        _, found = reservation_create_told(**wanted, purpose=form.cleaned_data["purpose"])
     except (Invalid, Conflict, NotFound) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return _reservations(request, form, None, status=422)
     messages.success(request, "Reserved. It holds for jobs that start from now on.")
+    _outlasting_tell(request, outlasting)
     _held_back_tell(request, found)
     return redirect(with_query(request, reverse("reservations")))
+
+
+def _outlasting_tell(request: HttpRequest, running: Sequence[RunningThere]) -> None:
+    if running:
+        messages.warning(request, render_to_string("pool/outlasting.html", {"running": running}))
 
 
 def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> ReservationForm:
