@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.accounts.models import User
 from harness.jobs import consequences, reservation_preview
-from harness.jobs.drain import Affected
+from harness.jobs.drain import Affected, RunningThere
 from harness.pool import reservations
 from harness.pool.models import Reservation
 from harness.pool.reservations import ReservationWish
@@ -29,3 +29,8 @@ def reservation_create_told(*, user: User, **wished: Any) -> tuple[Reservation, 
 def reservation_consequences(*, user: User, **wished: Any) -> tuple[Affected, ...]:
     """Tell what keeping it would do."""
     return reservation_preview.reservation_consequences(user=user, wish=_wish(wished))
+
+
+def reservation_outlasting(*, user: User, **wished: Any) -> tuple[RunningThere, ...]:
+    """Tell which runs are there still when it begins."""
+    return reservation_preview.reservation_outlasting(user=user, wish=_wish(wished))

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from django.db.models import Q
+
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
 from harness.jobs.control.deciding import decide
@@ -15,7 +17,7 @@ from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
 from harness.jobs.options import option_words
 from harness.moments import moment_of
-from harness.pool.models import Node
+from harness.pool.models import Device, Node
 from harness.pool.naming import node_named
 from scheduler.placing.obstacles import NEVER
 from scheduler.types import ChangeKind, Decision, JobView, Option, PoolView, WaitReason
@@ -112,7 +114,7 @@ def drain_consequences(*, user: User, name: str) -> Consequences:
     require_admin(user)
     node = node_named(name)
     facts = facts_read(with_delayed=True)
-    running = _running_on(node)
+    running = running_on(node)
     finishes = [there.finish_at for there in running]
     known = [finish for finish in finishes if finish is not None]
     drained = _drained(facts.pool, name)
@@ -125,13 +127,15 @@ def drain_consequences(*, user: User, name: str) -> Consequences:
     )
 
 
-def _running_on(node: Node) -> tuple[RunningThere, ...]:
+def running_on(target: Node | Device) -> tuple[RunningThere, ...]:
+    """Jobs on the node or on the one device of it, first those that end first."""
     held: dict[str, int] = defaultdict(int)
     jobs: dict[str, Job] = {}
-    for allocation in Allocation.objects.filter(device__node=node).select_related("job__project", "job__owner"):
+    there = Q(device__node=target) if isinstance(target, Node) else Q(device=target)
+    for allocation in Allocation.objects.filter(there).select_related("job__project", "job__owner"):
         held[allocation.job_id] += 1
         jobs[allocation.job_id] = allocation.job
-    for job in jobs_returning(node):
+    for job in jobs_returning(target) if isinstance(target, Node) else ():
         held[job.pk], jobs[job.pk] = 0, job
     rows = [
         RunningThere(job=jobs[pk], devices=count, finish_at=jobs[pk].expected_finish_at) for pk, count in held.items()

@@ -19,6 +19,7 @@ from harness.jobs.models import Checkpoint, Job
 from harness.jobs.own_range import own_slowdown
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
+from scheduler.estimation.rest import own_pace_counts
 from scheduler.types import Option
 from worker.states import JobState
 from worker.words import counted
@@ -27,10 +28,6 @@ DEADLINE_MOST = timedelta(days=3653)
 """Ten years: how far ahead a finish may be wished for."""
 UNKNOWN_SLOWDOWN = 3.0
 """Upper over middle where nothing was estimated but a run shows its pace at times."""
-OBSERVED_FROM = 0.02
-"""Share of the run that must be done before its own pace counts more than the estimate; without one it does at once."""
-OBSERVED_AFTER_S = 300.0
-"""So long with the devices that it has, and it does whatever was done: 2 % of a run of a day are half an hour."""
 NARROWER_COST = 1.01
 """Energy of a run with fewer ranks than were estimated, over that with all of them; see `options_narrower`."""
 _GOES_ON = frozenset({JobState.RUNNING, JobState.PAUSING})
@@ -149,11 +146,11 @@ def saved_step(job: Job) -> int | None:
     return chosen.step if chosen else None
 
 
-def observed_rate_per_s(job: Job, *, done_least: float = OBSERVED_FROM) -> float | None:
-    """Share of the run it does per second, from its own pace; None while that says little."""
+def observed_rate_per_s(job: Job) -> float | None:
+    """Share of the run it does per second, from its own pace; None while it tells none."""
     left = _left_from(job, job.step)
     # What is left to do is what the program itself says: any number at all.
-    if job.state not in _TELLS_PACE or not (job.eta_s and job.eta_s > 0) or left <= 0 or 1.0 - left < done_least:
+    if job.state not in _TELLS_PACE or not (job.eta_s and job.eta_s > 0) or left <= 0:
         return None
     rate_per_s = left / job.eta_s
     return rate_per_s if 0 < rate_per_s <= RATE_MOST_PER_S else None
@@ -169,11 +166,11 @@ def options_refined(job: Job, running: Option, since: datetime) -> tuple[tuple[O
         # It began before its program was read: what was foretold since then is told of the devices it holds, too.
         told = next((option for option in options if _same(option, running)), running)
         running = replace(told, memory_bytes=running.memory_bytes)
-    is_settled = not running.rate_per_s or (timezone.now() - since).total_seconds() >= OBSERVED_AFTER_S
-    seen = observed_rate_per_s(job, done_least=0.0 if is_settled else OBSERVED_FROM)
-    if seen is None:
+    seen, told_slowdown = observed_rate_per_s(job), running.slowdown or slowdown
+    done, held_s = 1.0 - _left_from(job, job.step), (timezone.now() - since).total_seconds()
+    if seen is None or not own_pace_counts(done, held_s, seen, running.rate_per_s, told_slowdown):
         return options, running, slowdown
-    slowdown = own_slowdown(job, since, running.slowdown or slowdown)
+    slowdown = own_slowdown(job, since, told_slowdown)
     factor = seen / running.rate_per_s if running.rate_per_s else 1.0
     refined = tuple(
         replace(

@@ -11,7 +11,7 @@ from harness.accounts.access import require_admin
 from harness.accounts.models import User
 from harness.jobs.control.deciding import decide
 from harness.jobs.control.views import Facts, facts_read
-from harness.jobs.drain import Affected, Outlook, affected
+from harness.jobs.drain import Affected, Outlook, RunningThere, affected, running_on
 from harness.pool.models import Device, Node
 from harness.pool.reservations import ReservationWish, reservation_find
 from scheduler.policies.order import is_overdue
@@ -30,6 +30,16 @@ def reservation_consequences(*, user: User, wish: ReservationWish) -> tuple[Affe
     kept = Reserved(start_s=starts_at.timestamp(), end_s=ends_at.timestamp(), project=whose, purpose="")
     changed = replace(facts, pool=_kept(facts.pool, target, kept))
     return affected(facts, Outlook.of(facts), Outlook.of(changed))
+
+
+def reservation_outlasting(*, user: User, wish: ReservationWish) -> tuple[RunningThere, ...]:
+    """Jobs expected to be on the devices still when the reservation begins, other than those of its project: nothing
+    stops them. Raises as `reservation_consequences`."""
+    require_admin(user)
+    target, starts_at, _ = reservation_find(wish)
+    there = (row for row in running_on(target) if row.devices)
+    rows = (row for row in there if wish.project is None or row.job.project_id != wish.project.pk)
+    return tuple(row for row in rows if row.finish_at is None or row.finish_at > starts_at)
 
 
 class PromisesWithout:

@@ -1,4 +1,4 @@
-"""How far the rest of a run may be off, by how its own pace has varied so far. Pure.
+"""When the rest of a run is told by its own pace, and how far it may be off, by how that has varied so far. Pure.
 
 Steps made so far are cut into windows of as many whole epochs each, since at the end of one the run evaluates; while
 there are few epochs, into parts of them that hold no end of one. Their pace varies by spread (of logarithms). What is
@@ -26,6 +26,13 @@ LEAST, MOST = 1.03, 3.0
 """Upper end over middle: evaluation and saving come unevenly; beyond the other nothing is known at all."""
 NORMAL = math.sqrt(math.pi / 2.0)
 """Standard deviation over mean distance, where errors are normal."""
+OBSERVED_FROM = 0.02
+"""Share of the run that must be done before its own pace counts more than the estimate; without one it does at once."""
+OBSERVED_AFTER_S = 300.0
+"""So long with the devices that it has, and it does whatever was done: 2 % of a run of a day are half an hour."""
+FAR_FACTOR, FAR_AFTER_S = 2.0, 20.0
+"""An estimate is given up earlier, after so much training, if the pace is so many times outside of its range: an odd
+spell at the start does not make that much, a device that nobody has measured may."""
 STUDENT = {2: 1.89, 3: 1.64, 4: 1.53, 5: 1.48, 6: 1.44, 7: 1.41}
 """Degrees of freedom -> the quantile that 9 of 10 lie below: with its counterpart a range that holds 8 of 10."""
 
@@ -33,6 +40,18 @@ Mark = tuple[float, float]
 """(steps made, at this unix time)."""
 Window = tuple[float, float]
 """(steps, seconds that they took)."""
+
+
+def own_pace_counts(done: float, held_s: float, seen: float, told: float, slowdown: float) -> bool:
+    """Whether a run's finish is told by the pace that it shows, and not by what was estimated.
+
+    `done`: share of the run; `held_s`: how long it has had its devices; `seen` and `told`: shares of it per second, by
+    its own pace and by the estimate (0: none); `slowdown`: upper end over middle of the estimate.
+    """
+    if not told or done >= OBSERVED_FROM or held_s >= OBSERVED_AFTER_S:
+        return True
+    is_far = max(seen / told, told / seen) > FAR_FACTOR * max(slowdown, 1.0)
+    return is_far and min(held_s, done / seen) >= FAR_AFTER_S
 
 
 def rest_slowdown(windows: Sequence[Window], left: float, told: float) -> float:

@@ -96,6 +96,18 @@ def test_default_programs_match_the_golden_files(task: Task, profiles: dict[Task
         assert text == path.read_text(encoding="utf-8"), f"{path.name} of {task} changed; see this test's docstring"
 
 
+@pytest.mark.parametrize("task", list(MAKERS))
+def test_the_readme_begins_with_predicting_which_needs_no_data(
+    task: Task, profiles: dict[Task, tuple[Path, DatasetProfile]]
+) -> None:
+    """A downloaded model has its weights and none of its data, so that `python train.py` fails there."""
+    _, profile = profiles[task]
+    readme = render(resolve(TaskSpec(), profile, samples.HARDWARE), profile).files["README.md"]
+    first, training = readme.split("## Train it anew\n")
+    assert "pip install" in first and "python predict.py" in first and "train.py" not in first
+    assert "It needs no data of the training" in first and "python train.py" in training
+
+
 @pytest.mark.parametrize("patience", [0, 7])
 def test_the_readme_speaks_of_an_earlier_end_only_where_there_is_one(
     patience: int, profiles: dict[Task, tuple[Path, DatasetProfile]]

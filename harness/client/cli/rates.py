@@ -68,7 +68,7 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
         raise BadInput(f"There is no --trials {trials}.", hint="Use auto, always or never.")
     folder = path_meant(target)
     if not folder.is_dir() and (os.sep in target or data is not None):
-        raise BadInput(f"There is no folder {target}.", hint="Name one with train.py, or the id of a job.")
+        raise _no_target(target)
     if fault := range_fault(low, high, prefix="--"):
         raise BadInput(fault.message, hint=fault.hint, field=fault.field)
     if csv is not None:
@@ -84,6 +84,14 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
         found, refused = _job_tested(context, target, body, use, quiet=as_json)
     unwritten = _csv_write(csv, found) if csv is not None else None
     _end(found, [fault for fault in (refused, unwritten) if fault], as_json=as_json)
+
+
+def _no_target(target: str) -> BadInput:
+    """What to say of a name that is no folder, and cannot be the id of a job."""
+    path, hint = path_meant(target), "Name a folder with train.py, or the id of a job."
+    if path.exists():
+        return BadInput(f"{target} is a file: a learning rate is tested with a job or a program.", hint=hint)
+    return BadInput(f"There is no {'file' if path.suffix else 'folder'} {target}.", hint=hint)
 
 
 def _job_tested(
@@ -110,6 +118,8 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
         found = client.send("POST", place, body)
     except ApiError as error:
         if error.status == 404:
+            if Path(job).suffix:  # a name with an ending is that of a file, which no id has
+                raise _no_target(job) from None
             error.hint = f"There is no folder {job} here, either. {error.hint}".strip()
         raise
     end_s, trying = math.inf, False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -23,11 +23,11 @@ from harness.jobs.consequences import (
     reservation_cancel_told,
     reservation_create_told,
 )
-from harness.jobs.drain import Affected, drain_consequences
+from harness.jobs.drain import Affected, RunningThere, drain_consequences
 from harness.jobs.models import Job
 from harness.jobs.queueing import queue_rows
 from harness.jobs.readers import standstill
-from harness.jobs.reservation_preview import reservation_consequences
+from harness.jobs.reservation_preview import reservation_consequences, reservation_outlasting
 from harness.jobs.selectors import job_get
 from harness.moments import moment_words
 from harness.pages.pool_forms import ReservationForm
@@ -138,8 +138,7 @@ def _targets() -> list[tuple[str, str]]:
 
 @form_page("reservations")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
-    """Keep devices, and say who waits longer for it; with `look` only tell who would, or would finish sooner. What is
-    refused can be corrected."""
+    """Keep devices, and say whose runs outlast that and who waits longer; with `look` only tell who would."""
     user = person(request)
     require_admin(user)
     look = "look" in request.POST
@@ -148,13 +147,17 @@ def reservation_new(request: HttpRequest) -> HttpResponseBase:
         return _reservations(request, form, None, status=422)
     try:
         wish = _reservation_wish(request, user, form)
+        outlasting = reservation_outlasting(user=user, wish=wish)
         if look:
-            return _reservations(request, form, reservation_consequences(user=user, wish=wish))
+            delayed = reservation_consequences(user=user, wish=wish)
+            _outlasting_tell(request, outlasting)
+            return _reservations(request, form, delayed)
         kept, found = reservation_create_told(user=user, wish=wish)
     except (Invalid, Conflict, NotFound) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return _reservations(request, form, None, status=422)
     messages.success(request, f"Reserved. {_holds_words(kept)}")
+    _outlasting_tell(request, outlasting)
     _held_back_tell(request, found)
     return redirect(with_query(request, reverse("reservations")))
 
@@ -165,6 +168,11 @@ def _holds_words(kept: Reservation) -> str:
         return f"It holds for {jobs} that start from now on."
     at = moment_words(kept.starts_at)
     return f"It holds from {at} on: until then {jobs} start there only if they end before."
+
+
+def _outlasting_tell(request: HttpRequest, running: Sequence[RunningThere]) -> None:
+    if running:
+        messages.warning(request, render_to_string("pool/outlasting.html", {"running": running}))
 
 
 def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> ReservationForm:

@@ -323,6 +323,28 @@ def test_a_name_that_is_neither_a_job_nor_a_folder_is_told_as_neither(dlh: Dlh) 
     assert ended.code == 3 and "There is no folder wine-program here, either." in " ".join(ended.err.split())
 
 
+@pytest.mark.usefixtures("portal")
+@pytest.mark.parametrize(
+    ("target", "is_there", "said"),
+    [
+        ("spec.yaml", False, "There is no file spec.yaml."),
+        ("./spec.yaml", False, "There is no file ./spec.yaml."),
+        ("spec.yaml", True, "spec.yaml is a file: a learning rate is tested with a job or a program."),
+        ("nowhere/program", False, "There is no folder nowhere/program."),
+    ],
+)
+def test_the_name_of_a_file_is_not_taken_for_a_job(
+    dlh: Dlh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, is_there: bool, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if is_there:
+        Path(target).touch()
+    ended = dlh("lr-find", target, "--json")
+    error = ended.json["error"]
+    assert (ended.code, error["message"]) == (2, said)
+    assert error["hint"] == "Name a folder with train.py, or the id of a job."
+
+
 def test_a_folder_is_tested_here_without_a_portal(dlh: Dlh, tmp_path: Path) -> None:
     folder = tmp_path / "program"
     program(folder, wine(folder / "data"), model={"family": "mlp"}, training={"epochs": 3})

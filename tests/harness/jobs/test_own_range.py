@@ -83,13 +83,18 @@ def test_a_run_without_an_estimate_has_a_finish_as_soon_as_it_tells_one(job_make
     assert left_s(job) == pytest.approx(500.0, abs=20.0)
 
 
-@pytest.mark.parametrize(("held_min", "left_h"), [(0, 2.0), (6, 20.0)])
-def test_a_long_run_is_told_by_its_own_pace_long_before_a_fiftieth_of_it_is_done(job_make, node_make, held_min, left_h):
+@pytest.mark.parametrize(
+    ("held_min", "shown_h", "left_h"), [(0, 20.0, 2.0), (1, 20.0, 20.0), (1, 4.0, 2.0), (6, 4.0, 4.0), (6, 20.0, 20.0)]
+)
+def test_a_long_run_is_told_by_its_own_pace_long_before_a_fiftieth_of_it_is_done(
+    job_make, node_make, held_min, shown_h, left_h
+):
+    """Within five minutes only where the estimate is far off."""
     node_make(cpus=1)
     job = estimated(job_make(), run_s=2 * 3600.0)
     run_now(job)
     JobAttempt.objects.filter(job=job).update(created_at=timezone.now() - timedelta(minutes=held_min))
-    Job.objects.filter(pk=job.pk).update(step=50, steps_total=10_000, eta_s=20 * 3600.0)
+    Job.objects.filter(pk=job.pk).update(step=50, steps_total=10_000, eta_s=shown_h * 3600.0)
     tick()
     job.refresh_from_db()
     assert left_s(job) == pytest.approx(left_h * 3600.0, rel=0.05)

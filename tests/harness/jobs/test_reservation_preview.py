@@ -20,7 +20,12 @@ from harness.pool import reservations
 from harness.pool.models import Node, Reservation
 from harness.pool.reservations import reservation_hold
 from scheduler.types import Option
-from tests.factory_reservations import reservation_consequences, reservation_create, reservation_create_told
+from tests.factory_reservations import (
+    reservation_consequences,
+    reservation_create,
+    reservation_create_told,
+    reservation_outlasting,
+)
 from tests.harness.jobs.helpers import queue
 
 pytestmark = [pytest.mark.usefixtures("tasks_sent"), pytest.mark.django_db]
@@ -53,6 +58,28 @@ def test_what_is_kept_for_its_own_project_or_later_delays_nobody(waiting, people
     keep = {"user": people.admin, "node": "node-1", "ends_at": now + timedelta(hours=9)}
     assert reservation_consequences(**keep, project=people.project) == ()
     assert reservation_consequences(**keep, starts_at=now + timedelta(hours=8)) == ()
+
+
+def test_a_job_that_will_be_there_still_when_it_begins_is_named(waiting, people):
+    now = timezone.now()
+    keep = {"user": people.admin, "node": "node-1", "ends_at": now + timedelta(hours=9)}
+    for more in ({}, {"device": "cpu:0"}, {"starts_at": now + timedelta(minutes=10)}):
+        assert [row.job.name for row in reservation_outlasting(**keep, **more)] == ["first"]
+    assert reservation_outlasting(**keep, starts_at=now + timedelta(hours=2)) == ()
+    assert reservation_outlasting(**keep, project=people.project) == (), "they may use the devices"
+    with pytest.raises(Forbidden):
+        reservation_outlasting(**keep | {"user": people.owner})
+
+
+@pytest.mark.parametrize("look", [{"look": "1"}, {}])
+def test_the_page_names_it_before_and_after_it_is_reserved(waiting, people, look):
+    client = Client()
+    client.force_login(people.admin)
+    until = f"{timezone.now() + timedelta(hours=2):%Y-%m-%dT%H:%M}"
+    asked = {"target": "node-1", "ends_at": until, "purpose": "a course", **look}
+    page = client.post(reverse("reservation_new"), asked, follow=True).content.decode()
+    told = page.split("expected to be there still when it begins; nothing stops them:")[1]
+    assert "first</a> of" in told.split("</ul>")[0] and "second" not in told.split("</ul>")[0]
 
 
 @pytest.fixture

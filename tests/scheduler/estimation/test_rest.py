@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.estimation.rest import LEAST, MOST, WINDOWS, Mark, pace_windows, rest_slowdown
+from scheduler.estimation.rest import LEAST, MOST, WINDOWS, Mark, own_pace_counts, pace_windows, rest_slowdown
 
 PACES = st.lists(st.floats(1e-3, 1e3), min_size=0, max_size=60)
 TOLD = st.floats(1.0, 10.0)
@@ -131,3 +131,25 @@ def test_ranges_hold_about_eight_of_ten_rests_of_a_pace_that_wanders():
             slowdown = slowdown_of(paces[:made], 10.0 * (100 - made), 1.15)
             held.append(foretold_s / slowdown <= rest_s <= foretold_s * slowdown)
     assert 0.7 < sum(held) / len(held) < 0.95
+
+
+@pytest.mark.parametrize(
+    ("done", "held_s", "seen", "counts"),
+    [
+        (0.03, 10.0, 0.01, True),  # enough was done
+        (0.001, 301.0, 0.01, True),  # it has trained for long enough
+        (0.008, 60.0, 0.004, False),  # slow, and as the estimate's range twice allows
+        (0.008, 60.0, 0.001, True),  # far too slow, for 8 s of training
+        (0.004, 60.0, 0.001, False),  # far too slow, for 4 s of it
+        (0.008, 4.0, 0.001, False),  # what it did before, on other devices, tells nothing of these
+        (0.019, 60.0, 0.0008, True),
+        (0.0, 60.0, 0.5, False),  # nothing is done
+    ],
+)
+def test_an_estimate_that_is_far_off_is_given_up_before_a_fiftieth_of_the_run_is_done(done, held_s, seen, counts):
+    assert own_pace_counts(done, held_s, seen, told=0.01, slowdown=1.5) is counts
+
+
+def test_a_run_that_is_far_faster_than_estimated_is_told_by_its_own_pace_too():
+    assert own_pace_counts(0.019, 60.0, 0.003, told=0.0005, slowdown=1.5)
+    assert own_pace_counts(0.0, 0.0, 0.003, told=0.0, slowdown=1.5), "nothing was estimated"
