@@ -215,7 +215,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         silent = [node for node in silent if return_overdue(attempt, [node], nodes, now)]
     if not steady.recheck():
         return  # it stood still meanwhile: leases may have run out for want of a broker
-    given_up = is_over or attempt.sends >= SENDS_MAX or attempt.job.state == JobState.RETURNING
+    given_up = is_over or _was_asked_enough(attempt) or attempt.job.state == JobState.RETURNING
     lost = [node for node in silent if given_up or _is_down(node, nodes)]
     for node in lost:
         outcome, failure = _lost_end(attempt, node, stopping=stopping)
@@ -224,6 +224,13 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         _conclude(attempt)
     elif silent:
         start_send(attempt)
+
+
+def _was_asked_enough(attempt: JobAttempt) -> bool:
+    """Whether no further start message helps. All parts of what trains had begun: one that is silent went with its pod
+    or container, and the agent that came after it starts no attempt twice. One more message is time to speak."""
+    began, asked = attempt.running_at, attempt.sent_at
+    return attempt.sends >= SENDS_MAX or (began is not None and asked is not None and asked > began)
 
 
 def _read_from_disk(attempt: JobAttempt) -> None:

@@ -94,6 +94,24 @@ def test_a_part_that_never_answered_is_asked_again(attempt, node_make, tasks_sen
     assert JobEvent.objects.get(kind="node_end").data["node"] == "node-2"
 
 
+def test_a_part_that_trained_and_went_with_its_pod_is_asked_once_more_and_lost(attempt, node_make, tasks_sent, broker):
+    """Its node is up: another agent has its name. The other part saved, as it was told of the end, and has ended."""
+    started(attempt)
+    ended(attempt, "node-1", "paused")
+    trained = timezone.now() - timedelta(seconds=60)
+    JobAttempt.objects.update(running_at=trained, sent_at=trained - timedelta(seconds=5))
+    tasks_sent.clear()
+    reconcile()
+    assert [queue for name, _, queue in tasks_sent if name == "node.start"] == ["node.node-1", "node.node-2"]
+    reconcile()
+    assert JobEvent.objects.filter(kind="node_end").count() == 1, "it has time to answer"
+    JobAttempt.objects.update(sent_at=timezone.now() - timedelta(seconds=25))
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert [row.data["node"] for row in JobEvent.objects.filter(kind="node_end").order_by("pk")] == ["node-1", "node-2"]
+    assert attempt.job.state == "queued"
+
+
 @pytest.fixture
 def looked_within(monkeypatch):
     """Of every look at the store: whether it was made in a transaction."""
