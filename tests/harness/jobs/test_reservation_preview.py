@@ -77,7 +77,7 @@ def test_the_page_names_it_before_and_after_it_is_reserved(waiting, people, look
     client.force_login(people.admin)
     until = f"{timezone.now() + timedelta(hours=2):%Y-%m-%dT%H:%M}"
     asked = {"target": "node-1", "ends_at": until, "purpose": "a course", **look}
-    page = client.post(reverse("reservation_new"), asked, follow=True).content.decode()
+    page = " ".join(client.post(reverse("reservation_new"), asked, follow=True).content.decode().split())
     told = page.split("expected to be there still when it begins; nothing stops them:")[1]
     assert "first</a> of" in told.split("</ul>")[0] and "second" not in told.split("</ul>")[0]
 

@@ -55,11 +55,19 @@ def members(job: Any, *, with_data: bool) -> set[str]:
 @pytest.mark.parametrize("data_bytes", [1_000, 3_000_000])
 @pytest.mark.parametrize("weights_bytes", [1_000, 3_000_000])
 def test_the_size_of_a_zip_with_data_and_weights_is_that_of_what_is_sent(
-    make: Any, mine: Any, monkeypatch: pytest.MonkeyPatch, data_bytes: int, weights_bytes: int
+    make: Any,
+    mine: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    data_bytes: int,
+    weights_bytes: int,
 ) -> None:
     job = make(weights="mine")
-    data_file(job).write_bytes(bytes(data_bytes))
-    (Path(job.weights_dir) / START_WEIGHTS).write_bytes(bytes(weights_bytes))
+    sizes = {data_file(job): data_bytes, Path(job.weights_dir) / START_WEIGHTS: weights_bytes}
+    kept = {file: file.read_bytes() for file in sizes}  # other tests have the same contents
+    request.addfinalizer(lambda: [file.write_bytes(body) for file, body in kept.items()])
+    for file, size_bytes in sizes.items():
+        file.write_bytes(bytes(size_bytes))
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 2_000_000)
     body = program_zip(job, with_data=True)
     made = b"".join(body.read(ByteRange(start=0, stop=sys.maxsize)))
