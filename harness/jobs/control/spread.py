@@ -45,6 +45,7 @@ from worker.states import JobState
 
 ANSWER_LIMIT = timedelta(seconds=20)
 """A node that neither runs its part nor told its end for this long after the start message is asked again, or lost."""
+ASKED_LATELY = 3 * ANSWER_LIMIT
 SENDS_MAX = 6
 """Start messages, after which a node is given up."""
 _GOOD = frozenset({Outcome.SUCCEEDED, Outcome.PAUSED})
@@ -215,7 +216,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         silent = [node for node in silent if return_overdue(attempt, [node], nodes, now)]
     if not steady.recheck():
         return  # it stood still meanwhile: leases may have run out for want of a broker
-    given_up = is_over or _was_asked_enough(attempt) or attempt.job.state == JobState.RETURNING
+    given_up = is_over or _was_asked_enough(attempt, waited) or attempt.job.state == JobState.RETURNING
     lost = [node for node in silent if given_up or _is_down(node, nodes)]
     for node in lost:
         outcome, failure = _lost_end(attempt, node, stopping=stopping)
@@ -226,11 +227,13 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         start_send(attempt)
 
 
-def _was_asked_enough(attempt: JobAttempt) -> bool:
+def _was_asked_enough(attempt: JobAttempt, waited: timedelta) -> bool:
     """Whether no further start message helps. All parts of what trains had begun: one that is silent went with its pod
-    or container, and the agent that came after it starts no attempt twice. One more message is time to speak."""
+    or container, and the agent that came after it starts no attempt twice. One more message is time to speak; a message
+    of long ago was for another silence, which ended."""
     began, asked = attempt.running_at, attempt.sent_at
-    return attempt.sends >= SENDS_MAX or (began is not None and asked is not None and asked > began)
+    asked_since = began is not None and asked is not None and asked > began
+    return attempt.sends >= SENDS_MAX or (asked_since and waited <= ASKED_LATELY)
 
 
 def _read_from_disk(attempt: JobAttempt) -> None:

@@ -105,6 +105,9 @@ def test_a_part_that_trained_and_went_with_its_pod_is_asked_once_more_and_lost(a
     assert [queue for name, _, queue in tasks_sent if name == "node.start"] == ["node.node-1", "node.node-2"]
     reconcile()
     assert JobEvent.objects.filter(kind="node_end").count() == 1, "it has time to answer"
+    JobAttempt.objects.update(running_at=trained - timedelta(minutes=9), sent_at=trained - timedelta(minutes=5))
+    reconcile()
+    assert JobEvent.objects.filter(kind="node_end").count() == 1, "that was another silence: it is asked anew"
     JobAttempt.objects.update(sent_at=timezone.now() - timedelta(seconds=25))
     reconcile()
     attempt.job.refresh_from_db()
