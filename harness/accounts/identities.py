@@ -262,7 +262,8 @@ def address_obstacle(user: User, email: str) -> str:
 
 
 def _admin_by_group(user: User, identity: Identity, told: Told, oidc: OidcSettings) -> None:
-    """Who is in the group is an admin; who was made one by it alone and has left it is none, but for the last one."""
+    """Who is in the group is an admin; who was made one by it alone and has left it is none, but for the last one and
+    the one for emergencies."""
     wanted = bool(oidc.admin_group) and oidc.admin_group in told.groups
     if wanted and not user.is_superuser:
         user.is_superuser = user.is_staff = True
@@ -270,6 +271,9 @@ def _admin_by_group(user: User, identity: Identity, told: Told, oidc: OidcSettin
         audit_write(user, "user_update", user.username, is_admin=True, group=oidc.admin_group)
         Identity.objects.filter(pk=identity.pk).update(made_admin=True)
     elif not wanted and identity.made_admin:
+        if user.is_superuser and user.username == oidc.emergency_admin:  # nobody's password would count any more
+            log.warning("%s left the group of admins and stays one: the admin for emergencies", user.username)
+            return
         if user.is_superuser:
             try:
                 with transaction.atomic():

@@ -1,11 +1,12 @@
 """First steps inside Django, in a process of its own: migrations, the first admin, a short-lived token.
 
 `python -m harness.stack.bootstrap [--token NAME [--user USER] [--days N]] [--new-password]` ends with one line of JSON:
-`{"user", "password" (empty unless made now), "project", "token"}`; with `--words` it tells a person instead, in the log
-of a container: a password that stays there for others to read is changed at the first sign-in. The one that `make run`
-or `make password` shows once, to the operator at their own terminal, is theirs.
+`{"user", "password" (empty unless made now), "project", "token"}`, and `nodes` where secrets were given; with `--words`
+it tells a person instead, in the log of a container: a password that stays there for others to read is changed at the
+first sign-in. The one that `make run` or `make password` shows once, to the operator at their own terminal, is theirs.
 The token is the first admin's unless a user is named.
-`--node-secrets FOLDER` lets nodes in: one file for each that has a cache of its own, named after it, with its secret.
+`--node-secrets FOLDER` lets nodes in: one file for each that has a cache of its own, named after it, with its secret;
+not where a new password is asked for.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def bootstrap(
     """
     from django.conf import settings
     from django.core.management import call_command
+    from django.db import transaction
 
     restore_settle()
     try:
@@ -53,10 +55,12 @@ def bootstrap(
     except OSError as error:
         raise SettingsError(f"DLH_STORE: {settings.STORE.root} cannot be made: {error.strerror}") from error
     call_command("migrate", interactive=False, verbosity=0)
-    # A password is made last: whoever starts this again until it ends well keeps the words of the last try alone.
-    nodes = node_secrets_take(node_secrets) if node_secrets else None
-    user, password = admin_ensure(new_password=new_password, is_own=is_own)
-    project = project_ensure(user)
+    # A password is made last: whoever starts this again until it ends well keeps the words of the last try alone. One
+    # that was asked for is for somebody who waits for it, whatever becomes of the nodes.
+    nodes = node_secrets_take(node_secrets) if node_secrets and not new_password else None
+    with transaction.atomic():
+        user, password = admin_ensure(new_password=new_password, is_own=is_own)
+        project = project_ensure(user)
     token = token_make(_person(token_user) if token_user else user, token_name, token_days) if token_name else ""
     told = {"user": user.username, "password": password, "project": project.slug, "token": token}
     return told if nodes is None else {**told, "nodes": nodes}

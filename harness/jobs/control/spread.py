@@ -219,7 +219,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     given_up = is_over or _was_asked_enough(attempt, waited) or attempt.job.state == JobState.RETURNING
     lost = [node for node in silent if given_up or _is_down(node, nodes)]
     for node in lost:
-        outcome, failure = _lost_end(attempt, node, stopping=stopping)
+        outcome, failure = _lost_end(attempt, node, stopping=stopping, is_up=not _is_down(node, nodes))
         _add(attempt, NodeEnd(node=node, outcome=outcome, failure=failure, ended_s=now.timestamp()))
     if lost:
         _conclude(attempt)
@@ -232,7 +232,8 @@ def _was_asked_enough(attempt: JobAttempt, waited: timedelta) -> bool:
     or container, and the agent that came after it starts no attempt twice. One more message is time to speak; a message
     of long ago was for another silence, which ended."""
     began, asked = attempt.running_at, attempt.sent_at
-    asked_since = began is not None and asked is not None and asked > began
+    # The start was by the node's clock, which may be behind: the first message was none that came later.
+    asked_since = began is not None and asked is not None and asked > began and attempt.sends > 1
     return attempt.sends >= SENDS_MAX or (asked_since and waited <= ASKED_LATELY)
 
 
@@ -245,7 +246,7 @@ def _read_from_disk(attempt: JobAttempt) -> None:
         ends_take(attempt, told)
 
 
-def _lost_end(attempt: JobAttempt, node: str, *, stopping: bool) -> tuple[Outcome, dict[str, Any] | None]:
+def _lost_end(attempt: JobAttempt, node: str, *, stopping: bool, is_up: bool) -> tuple[Outcome, dict[str, Any] | None]:
     """The end of a part that nobody will tell of any more. An elastic run whose first node is lost has not saved.
 
     A part that had ended well and was not the first had but its logs left to return: no run is made again for these.
@@ -256,7 +257,7 @@ def _lost_end(attempt: JobAttempt, node: str, *, stopping: bool) -> tuple[Outcom
     was_to_save = attempt.job.state == JobState.PAUSING and attempt.run_plan.least and node == nodes_of(attempt)[0]
     if stopping and not was_to_save:
         return (Outcome.CANCELLED if attempt.job.state == JobState.CANCELLING else Outcome.PAUSED), None
-    text = f"The node {node} does not answer."
+    text = f"The part on {node} stopped responding." if is_up else f"The node {node} does not answer."
     return Outcome.LOST, {"code": str(FailureCode.NODE_LOST), "message": text}
 
 

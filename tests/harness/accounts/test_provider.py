@@ -175,6 +175,16 @@ def test_the_last_admin_stays_one_and_whom_an_admin_made_one_as_well(provider: P
     assert User.objects.get(username="ada").is_superuser
 
 
+def test_the_admin_for_emergencies_stays_one_who_leaves_the_group(provider: Provider, settings: Any) -> None:
+    User.objects.create_superuser("root", "root@example.org", PASSWORD)
+    changed(settings, admin_group="ml-admins", emergency_admin="ada")
+    provider.tell(claims={"groups": ["ml-admins"]})
+    sign_in(Client(), provider)
+    provider.tell()
+    sign_in(Client(), provider)
+    assert User.objects.get(username="ada").is_superuser, "or no password would let anybody in"
+
+
 def test_where_the_provider_counts_only_one_admin_has_a_password(provider: Provider, settings: Any) -> None:
     changed(settings, emergency_admin="root")
     for name, make in (("root", User.objects.create_superuser), ("boss", User.objects.create_superuser)):

@@ -99,12 +99,13 @@ def test_a_part_that_trained_and_went_with_its_pod_is_asked_once_more_and_lost(a
     started(attempt)
     ended(attempt, "node-1", "paused")
     trained = timezone.now() - timedelta(seconds=60)
-    JobAttempt.objects.update(running_at=trained, sent_at=trained - timedelta(seconds=5))
+    JobAttempt.objects.update(running_at=trained, sends=1, sent_at=trained - timedelta(seconds=5))
     tasks_sent.clear()
     reconcile()
     assert [queue for name, _, queue in tasks_sent if name == "node.start"] == ["node.node-1", "node.node-2"]
     reconcile()
     assert JobEvent.objects.filter(kind="node_end").count() == 1, "it has time to answer"
+    assert JobAttempt.objects.get().sends == 2
     JobAttempt.objects.update(running_at=trained - timedelta(minutes=9), sent_at=trained - timedelta(minutes=5))
     reconcile()
     assert JobEvent.objects.filter(kind="node_end").count() == 1, "that was another silence: it is asked anew"
@@ -113,6 +114,7 @@ def test_a_part_that_trained_and_went_with_its_pod_is_asked_once_more_and_lost(a
     attempt.job.refresh_from_db()
     assert [row.data["node"] for row in JobEvent.objects.filter(kind="node_end").order_by("pk")] == ["node-1", "node-2"]
     assert attempt.job.state == "queued"
+    assert "stopped responding" in JobEvent.objects.filter(kind="node_end").last().message, "the node answers"
 
 
 @pytest.fixture

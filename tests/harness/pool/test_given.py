@@ -169,3 +169,26 @@ def test_two_files_that_are_of_one_node_are_taken_where_they_hold_one_secret(tmp
     (tmp_path / "gpu-1~").write_text(OTHER)
     with pytest.raises(SettingsError, match=r"the files gpu-1 and gpu-1~ in .* the small letters, digits and hyphens"):
         node_secrets_take(tmp_path)
+
+
+def test_the_first_admins_password_is_made_once_the_nodes_are_let_in(tmp_path, monkeypatch):
+    """A container is started again until it succeeds, and shows the words of its last try alone."""
+    from harness.accounts.models import User
+    from harness.stack import bootstrap as module
+
+    (tmp_path / "far-0").write_text(SECRET)
+    taken = []
+
+    def unavailable(folder):
+        taken.append(folder)
+        if len(taken) == 1:
+            raise Unavailable("The broker does not answer.")
+        return ["far-0"]
+
+    monkeypatch.setattr(module, "node_secrets_take", unavailable)
+    with pytest.raises(Unavailable):
+        module.bootstrap(node_secrets=tmp_path)
+    assert not User.objects.exists()
+    told = module.bootstrap(node_secrets=tmp_path)
+    assert told["password"] and told["nodes"] == ["far-0"]
+    assert "nodes" not in module.bootstrap(node_secrets=tmp_path, new_password=True), "somebody waits for that one"
