@@ -49,7 +49,11 @@ def _spelled_alike(names: Iterable[str]) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(repr(name[:_SHOWN_LETTERS]) for name in names[:_SHOWN])
+    return ", ".join(repr(_cut(name)) for name in names[:_SHOWN])
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _SHOWN_LETTERS else f"{name[:_SHOWN_LETTERS]}…"
 
 
 def _plain(name: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Set
 from dataclasses import replace
 from functools import cached_property
 
+from django.utils import timezone
+
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
 from harness.jobs.control.deciding import decide
@@ -34,10 +36,16 @@ def reservation_consequences(*, user: User, wish: ReservationWish) -> tuple[Affe
 
 def reservation_outlasting(*, user: User, wish: ReservationWish) -> tuple[RunningThere, ...]:
     """Jobs expected to be on the devices still when the reservation begins, other than those of its project: nothing
-    stops them. Raises as `reservation_consequences`."""
+    stops them. One that is there past its expected finish has none that is known. Raises as
+    `reservation_consequences`."""
     require_admin(user)
     target, starts_at, _ = reservation_find(wish)
-    there = (row for row in running_on(target) if row.devices)
+    now = timezone.now()
+    there = (
+        replace(row, finish_at=None) if row.finish_at is not None and row.finish_at <= now else row
+        for row in running_on(target)
+        if row.devices
+    )
     rows = (row for row in there if wish.project is None or row.job.project_id != wish.project.pk)
     return tuple(row for row in rows if row.finish_at is None or row.finish_at > starts_at)
 

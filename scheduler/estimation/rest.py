@@ -45,8 +45,9 @@ Window = tuple[float, float]
 def own_pace_counts(done: float, held_s: float, seen: float, told: float, slowdown: float) -> bool:
     """Whether a run's finish is told by the pace that it shows, and not by what was estimated.
 
-    `done`: share of the run; `held_s`: how long it has had its devices; `seen` and `told`: shares of it per second, by
-    its own pace and by the estimate (0: none); `slowdown`: upper end over middle of the estimate.
+    `done`: share of the run, of a resumed one what it did before included; `held_s`: how long it has had its devices;
+    `seen` and `told`: shares of it per second, by its own pace and by the estimate (0: none); `slowdown`: upper end
+    over middle of the estimate.
     """
     if not told or done >= OBSERVED_FROM or held_s >= OBSERVED_AFTER_S:
         return True

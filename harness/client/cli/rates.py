@@ -6,6 +6,8 @@ import csv as csv_module
 import math
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -100,9 +102,11 @@ def _job_tested(
     """(the test of a job, why its rate was not put into the job's spec though `use` asks for it)."""
     rate = _rate_read(use) if use else None
     with open_client(context) as client:
-        if rate is not None:
-            _draft_check(client, job)
-        found = _job(client, job, body, quiet=quiet)
+        with _named(job):
+            if rate is not None:
+                _draft_check(client, job)
+            found = client.send("POST", f"/jobs/{segment(job)}/rates", body)
+        found = _job(client, job, found, quiet=quiet)
         if rate is not None and found["state"] == "done":
             try:
                 _use(client, job, found, rate)
@@ -111,17 +115,22 @@ def _job_tested(
     return found, None
 
 
-def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
-    """Start a test, or join one that goes on, and wait for its end. Raises `WaitTimeout`."""
-    place = f"/jobs/{segment(job)}/rates"
+@contextmanager
+def _named(job: str) -> Iterator[None]:
+    """Of a job that is none says what the name may have been meant for."""
     try:
-        found = client.send("POST", place, body)
+        yield
     except ApiError as error:
         if error.status == 404:
             if Path(job).suffix:  # a name with an ending is that of a file, which no id has
                 raise _no_target(job) from None
             error.hint = f"There is no folder {job} here, either. {error.hint}".strip()
         raise
+
+
+def _job(client: Client, job: str, found: Json, *, quiet: bool) -> Json:
+    """Wait for the end of a test that was started or joined. Raises `WaitTimeout`."""
+    place = f"/jobs/{segment(job)}/rates"
     end_s, trying = math.inf, False
     with share_bar(quiet=quiet) as bar:
         task = bar.add_task("Waiting for an idle device", total=1.0)

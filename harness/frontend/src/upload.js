@@ -8,6 +8,8 @@ const CHUNK_BYTES = 8 * 1024 * 1024;
 const RATE_WINDOW_S = 8;
 const NO_SPACE = 507;
 const TOO_SLOW = 408;
+// Of a piece that is held by a request that was cut, or was counted already: both are over in a moment.
+const HELD = [409, 423];
 const REFUSED = 422;
 const FAULT = 500;
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
@@ -191,7 +193,7 @@ export function mount(root) {
       onShouldRetry: (error) => {
         const status = error.originalResponse?.getStatus();
         if (!status || status >= FAULT) return status !== NO_SPACE && !isOffline();
-        return status === TOO_SLOW || tus.defaultOptions.onShouldRetry(error);
+        return status === TOO_SLOW || ((status < 400 || HELD.includes(status)) && !isOffline());
       },
       metadata: metadata(),
       removeFingerprintOnSuccess: true,

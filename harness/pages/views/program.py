@@ -133,6 +133,7 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         except (Conflict, Invalid, NoSpace, Unavailable) as error:  # the spec is saved all the same
             told = f"The spec is saved, but your edits were not undone. {error.message}"
             messages.error(request, told, extra_tags=error.hint)
+            edits_told(request, job, lost)
             return redirect("job_tab", job_id=job_id, tab="program")
     edits_told(request, job, lost)
     if job.program_edited:

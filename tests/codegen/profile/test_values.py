@@ -340,9 +340,9 @@ def test_spellings_are_quoted_in_part_where_they_are_long(lab: Lab) -> None:
     )
     profile = lab.profile("a.csv", body, column_types={"news": ColumnType.CATEGORY, "label": ColumnType.CATEGORY})
     told = finding(profile, "similar_categories", "news")
-    assert f"'Rome{'x' * 76}', 'rome{'x' * 76}'." in told.message
+    assert f"'Rome{'x' * 76}…', 'rome{'x' * 76}…'." in told.message
     assert told.meaning.startswith("They count as different values, each with fewer rows to learn it from.")
-    assert f"'Yes{'x' * 77}', 'yes{'x' * 77}'." in finding(profile, "similar_class_names").message
+    assert f"'Yes{'x' * 77}…', 'yes{'x' * 77}…'." in finding(profile, "similar_class_names").message
 
 
 def test_codes_with_leading_zeros_stay_text(lab: Lab) -> None:

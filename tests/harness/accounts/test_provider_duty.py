@@ -32,14 +32,20 @@ def test_sign_ins_by_password_end_once_the_provider_alone_counts(
     assert by_provider.get("/account/").status_code == 200
 
 
-def test_the_right_of_the_providers_group_goes_with_the_link(
-    ann: User, provider: Provider, client: Client, settings: Any
-) -> None:
+def made_admin_by_group(client: Client, provider: Provider, settings: Any) -> User:
+    """The one of the client is linked, and made an admin by the group. Gives another admin."""
     root = User.objects.create_superuser("root", "root@example.org", PASSWORD)
     changed(settings, admin_group="ml-admins")
     linked(client, provider)
     provider.tell(claims={"groups": ["ml-admins"]})
     sign_in(Client(), provider)
+    return root
+
+
+def test_the_right_of_the_providers_group_goes_with_the_link(
+    ann: User, provider: Provider, client: Client, settings: Any
+) -> None:
+    root = made_admin_by_group(client, provider, settings)
     assert User.objects.get(username="ann").is_superuser
     User.objects.filter(pk=root.pk).update(is_active=False)
     client.post(reverse("provider_unlink"), {"unlink-password": PASSWORD})
@@ -94,11 +100,7 @@ def test_the_emergency_admin_does_not_lock_herself_out_by_removing_the_link(
 def test_an_admin_made_by_hand_after_the_group_did_stays_one(
     ann: User, provider: Provider, client: Client, settings: Any
 ) -> None:
-    root = User.objects.create_superuser("root", "root@example.org", PASSWORD)
-    changed(settings, admin_group="ml-admins")
-    linked(client, provider)
-    provider.tell(claims={"groups": ["ml-admins"]})
-    sign_in(Client(), provider)
+    root = made_admin_by_group(client, provider, settings)
     for is_admin in (False, True):
         user_update(actor=root, user=User.objects.get(username="ann"), is_admin=is_admin)
     provider.tell()

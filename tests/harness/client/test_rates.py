@@ -341,6 +341,7 @@ def test_the_name_of_a_file_is_not_taken_for_a_job(
         Path(target).touch()
     ended = dlh("lr-find", target, "--json")
     error = ended.json["error"]
+    assert dlh("lr-find", target, "--use", "best", "--json").json["error"] == error
     assert (ended.code, error["message"]) == (2, said)
     assert error["hint"] == "Name a folder with train.py, or the id of a job."
 

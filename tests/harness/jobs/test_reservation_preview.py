@@ -67,6 +67,9 @@ def test_a_job_that_will_be_there_still_when_it_begins_is_named(waiting, people)
         assert [row.job.name for row in reservation_outlasting(**keep, **more)] == ["first"]
     assert reservation_outlasting(**keep, starts_at=now + timedelta(hours=2)) == ()
     assert reservation_outlasting(**keep, project=people.project) == (), "they may use the devices"
+    Job.objects.filter(name="first").update(expected_finish_at=now - timedelta(minutes=1))
+    for more in ({}, {"starts_at": now + timedelta(hours=2)}):
+        assert [row.finish_at for row in reservation_outlasting(**keep, **more)] == [None], "it is there past that"
     with pytest.raises(Forbidden):
         reservation_outlasting(**keep | {"user": people.owner})
 
