@@ -11,7 +11,7 @@ import polars as pl
 
 from codegen.profile.nested import NESTED_LEVELS, flat, parents, taken_apart
 from codegen.profile.problems import fail
-from codegen.profile.sources import MAX_COLUMNS, BadLines, unique_names
+from codegen.profile.sources import MAX_COLUMNS, BadLines, NumbersAsNumbers, unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, Severity
 from worker.words import size_words
@@ -27,7 +27,7 @@ def _spelled(text: str) -> str:
 _DECODER = json.JSONDecoder(parse_float=_spelled, parse_int=_spelled, parse_constant=_spelled)
 
 
-class JsonLinesSource:
+class JsonLinesSource(NumbersAsNumbers):
     """A `TableSource` over one JSON lines file. Raises `DataError` where too many lines are no objects."""
 
     def __init__(self, source: ByteSource) -> None:
@@ -87,21 +87,6 @@ class JsonLinesSource:
     def description(self) -> str:
         """Format and compression."""
         return "json lines; utf-8" + ("; gzip" if self._source.gzipped else "")
-
-    @property
-    def form(self) -> None:
-        """It is no delimited text."""
-        return None
-
-    @property
-    def decimal_comma(self) -> bool:
-        """Programs wrote it."""
-        return False
-
-    @property
-    def spelled_alike(self) -> bool:
-        """Numbers have a point, whatever stands in texts."""
-        return False
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """Batches of text columns; missing keys and null are null."""

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from codegen.profile.nested import NESTED_LEVELS, taken_apart
 from codegen.profile.problems import fail
-from codegen.profile.sources import unique_names
+from codegen.profile.sources import NumbersAsNumbers, unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, Severity
 from worker.words import counted, size_words
@@ -29,7 +29,7 @@ _THRIFT_LIMIT = 256 << 20
 _INT64_DIGITS = 18
 
 
-class ParquetSource:
+class ParquetSource(NumbersAsNumbers):
     """A `TableSource` over one Parquet file; one inside gzip is unpacked to a temporary file below `scratch`."""
 
     def __init__(self, source: ByteSource, scratch: Path) -> None:
@@ -77,21 +77,6 @@ class ParquetSource:
     def description(self) -> str:
         """Format and compression."""
         return "parquet" + ("; gzip" if self._source.gzipped else "")
-
-    @property
-    def form(self) -> None:
-        """It is no delimited text."""
-        return None
-
-    @property
-    def decimal_comma(self) -> bool:
-        """Programs wrote it."""
-        return False
-
-    @property
-    def spelled_alike(self) -> bool:
-        """Numbers have a point, whatever stands in texts."""
-        return False
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """Batches of text, Int64, UInt64, Float64 or Datetime columns."""

@@ -19,7 +19,7 @@ from python_calamine import (
 )
 
 from codegen.profile.problems import fail
-from codegen.profile.sources import unique_names
+from codegen.profile.sources import NumbersAsNumbers, unique_names
 from codegen.profile.streams import MAX_RATIO
 from codegen.profile.types import Finding, Severity
 from worker.sheet_reach import NOT_UNPACKED, RowTooLong, sheets_reach
@@ -37,7 +37,7 @@ _SMALLER = "Save the sheet as CSV (UTF-8), which is read row by row, and upload 
 _LONG_ROW = f"Look for a cell there that holds a whole file, and empty it. Otherwise: {_SMALLER}"
 
 
-class SheetSource:
+class SheetSource(NumbersAsNumbers):
     """A `TableSource` over the first sheet with rows in it. Raises `DataError`."""
 
     def __init__(self, path: Path) -> None:
@@ -59,21 +59,6 @@ class SheetSource:
     def description(self) -> str:
         """Which sheet."""
         return f"spreadsheet; sheet {self._sheet.name!r}"
-
-    @property
-    def form(self) -> None:
-        """It is no delimited text."""
-        return None
-
-    @property
-    def decimal_comma(self) -> bool:
-        """Numbers are no text in a spreadsheet."""
-        return False
-
-    @property
-    def spelled_alike(self) -> bool:
-        """What is spelled was typed as text."""
-        return False
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """Batches of text columns; an empty cell, or one with an error, is null."""

@@ -49,6 +49,14 @@ class TableSource(Protocol):
         """What was found while reading; complete after the last batch."""
 
 
+class NumbersAsNumbers:
+    """What is the same of all tables whose format has numbers of its own: nothing of them is spelled."""
+
+    form: TextForm | None = None
+    decimal_comma: bool = False
+    spelled_alike: bool = False
+
+
 @dataclass
 class BadLines:
     """Lines that are no rows: left out and named, or, if they are many, the reason to refuse the file."""

@@ -61,5 +61,9 @@ if [ $built -ne 0 ]; then
   tail -n 20 "$folder/build.log" >&2
   exit 1
 fi
-mv "$building"/horovod-*.whl "$folder/"
+# First onto the disk of the cache, then by its name: who is stopped in between leaves no half of a wheel to be found.
+arriving=$(mktemp -d "$folder/arriving.XXXXXX")
+trap 'rm -rf "$building" "$arriving"' EXIT
+mv "$building"/horovod-*.whl "$arriving/"
+mv "$arriving"/horovod-*.whl "$folder/"
 ls "$folder"/horovod-*.whl

@@ -2,8 +2,10 @@
 
 import hashlib
 import importlib.util
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +106,39 @@ def test_a_wheel_in_the_cache_is_found_by_what_it_was_made_of(tmp_path, line, pa
         ["bash", HERE / "build.sh", python, tmp_path], capture_output=True, text=True, check=True, timeout=120
     )
     assert found.stdout.strip() == str(wheel)
+
+
+PIP = """#!/bin/sh
+case "$1 $3" in
+  -c*) echo cp312-torch2.13.0-x86_64 ;;
+  "-m download")
+    while [ "$1" != -d ]; do shift; done
+    tar -czf "$2/horovod-0.28.1.tar.gz" -C SOURCES horovod-0.28.1 ;;
+  "-m wheel")
+    while [ "$1" != -w ]; do shift; done
+    echo whole >"$2/horovod-0.whl" ;;
+  *) echo gloo ;;
+esac
+"""
+STOPPED_MOVE = '#!/bin/sh\nfor to; do :; done\n[ -d "$to" ] && to=$to/horovod-0.whl\nprintf wh >"$to"\nexit 137\n'
+
+
+def test_a_wheel_whose_way_into_the_cache_was_cut_off_is_built_anew(tmp_path):
+    """From another disk a move is a copy."""
+    operations_cc = tmp_path / "sources/horovod-0.28.1/horovod/common/operations.cc"
+    operations_cc.parent.mkdir(parents=True)
+    operations_cc.write_text("HOROVOD_WAKE_ON_ENQUEUE")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    scripts = {"python": PIP.replace("SOURCES", str(tmp_path / "sources")), "patch": "#!/bin/sh\n", "mv": STOPPED_MOVE}
+    for name, script in scripts.items():
+        (tools / name).write_text(script)
+        (tools / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+    command = ["bash", str(HERE / "build.sh"), str(tools / "python"), str(tmp_path / "cache")]
+
+    assert subprocess.run(command, env=environment, capture_output=True, timeout=120).returncode == 137
+    (tools / "mv").unlink()
+    built = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    assert Path(built.stdout.strip()).read_text() == "whole\n"
+    assert not list((tmp_path / "cache").glob("*/arriving.*/*"))
