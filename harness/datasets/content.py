@@ -19,6 +19,7 @@ from django.conf import settings
 from codegen.profile.types import PROFILE_FILE, READING, ColumnType, DataKind, DatasetProfile, ProfileOptions
 from harness.bucket.units import unit_keep
 from harness.errors import Invalid, NoSpace
+from harness.names import name_mended
 from harness.store import DatasetPaths
 from worker.words import size_words
 
@@ -26,10 +27,13 @@ _NAME_LENGTH_MAX = 200
 
 
 def source_name_clean(filename: str) -> str:
-    """The last part of a file name, fit for our store. Raises `Invalid` for names with control characters."""
+    """The last part of a file name, fit for our store, on one line. Raises `Invalid` for names with control characters
+    of ASCII."""
     name = filename.replace("\\", "/").rsplit("/", 1)[-1].strip()
     if not name or name in {".", ".."} or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
         raise Invalid(f"{filename!r} is not a valid file name.", field="filename", hint="Rename the file.")
+    line = name_mended(name)
+    name = f"data{line}" if line.startswith(".") and not name.startswith(".") else line  # else it would be hidden
     name = name.lstrip(".") or "data"
     stem, dot, suffix = name.partition(".")
     while len(name.encode()) > _NAME_LENGTH_MAX:
