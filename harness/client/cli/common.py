@@ -13,6 +13,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from codegen import safe_yaml
+from harness.client.cli.interrupts import interrupted
 from harness.client.cli.output import CutColumn, ExitCode, draws_bars, duration, notes
 from harness.client.cli.paths import path_meant
 from harness.client.client import Client, Json
@@ -240,9 +241,11 @@ def spec_named(spec: Path | None) -> Iterator[None]:
 
 @contextmanager
 def draft_kept(draft: str) -> Iterator[None]:
-    """Name the draft in what is refused of it: whoever is refused has to find it."""
+    """Name the draft in what is refused of it, and on Ctrl-C: whoever made it has to find it."""
     try:
         yield
+    except KeyboardInterrupt:
+        interrupted(f"The draft is kept as {draft}.")
     except ClientError as error:
         error.hint = f"{error.hint} The draft is kept as {draft}.".strip()
         if error.details is None or isinstance(error.details, dict):
