@@ -16,7 +16,8 @@ from worker.words import duration_words, percent_words
 
 Tell = Callable[[str, int, int], None]
 """Called with (what is done now, how much of it is done, how much it is in all)."""
-LINE_EVERY_S = 10.0
+LINE_EVERY_S, LATER_EVERY_S = 10.0, 60.0
+"""Without a bar: a line so often in the first minute of a stage, and from then on."""
 
 
 def nobody(stage: str, done: int, total: int) -> None:
@@ -55,9 +56,11 @@ class Teller(AbstractContextManager["Teller"]):
             self._begun_s = self._said_s = self._clock()
         self._bar.update(self._task, completed=done, total=total)
         now_s = self._clock()
-        if self._bar.disable and not self._quiet and now_s - self._said_s >= LINE_EVERY_S:
+        elapsed_s = now_s - self._begun_s
+        every_s = LINE_EVERY_S if elapsed_s < LATER_EVERY_S else LATER_EVERY_S
+        if self._bar.disable and not self._quiet and now_s - self._said_s >= every_s:
             self._said_s = now_s
-            self._out.write(f"{_line(stage, done, total, now_s - self._begun_s)}\n")
+            self._out.write(f"{_line(stage, done, total, elapsed_s)}\n")
             self._out.flush()
 
 

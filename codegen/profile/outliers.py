@@ -13,7 +13,7 @@ import polars as pl
 from codegen.profile.rows import numbers_in
 from codegen.profile.target import REGRESSION
 from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
-from worker.words import counted, percent_words
+from worker.words import counted, share_words
 
 _SENTINEL_SHARE = 0.005
 _SENTINEL_ROWS = 5
@@ -182,7 +182,7 @@ def _extremes(column: ColumnProfile, count: int, present: int, share: float, wor
         code="extreme_targets",
         severity=Severity.WARNING,
         message=f"{count:,} of {counted(present, 'value')} of '{column.name}' {make} "
-        f"{percent_words(min(1.0, share))} of its variance: {shown}.",
+        f"{share_words(min(1.0, share))} of its variance: {shown}.",
         meaning="Training is about these few rows, and so are R2 and RMSE. Check their units. If they are real, set "
         "objective.metric to mae, or predict the logarithm, written to a column of its own.",
         column=column.name,

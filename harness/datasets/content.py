@@ -18,7 +18,9 @@ from django.conf import settings
 
 from codegen.profile.types import PROFILE_FILE, READING, ColumnType, DataKind, DatasetProfile, ProfileOptions
 from harness.bucket.units import unit_keep
+from harness.datasets.safetensors_header import is_weights
 from harness.errors import Invalid, NoSpace
+from harness.names import name_mended
 from harness.store import DatasetPaths
 from worker.words import size_words
 
@@ -26,11 +28,15 @@ _NAME_LENGTH_MAX = 200
 
 
 def source_name_clean(filename: str) -> str:
-    """The last part of a file name, fit for our store. Raises `Invalid` for names with control characters."""
+    """The last part of a file name, fit for our store, on one line. Raises `Invalid` for names with control characters
+    of ASCII."""
     name = filename.replace("\\", "/").rsplit("/", 1)[-1].strip()
     if not name or name in {".", ".."} or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
         raise Invalid(f"{filename!r} is not a valid file name.", field="filename", hint="Rename the file.")
-    name = name.lstrip(".") or "data"
+    line = name_mended(name)
+    if line.startswith(".") and not name.startswith("."):  # of nothing but what no page shows, and an ending
+        line = ("weights" if is_weights(name) else "data") + line
+    name = line.lstrip(".") or "data"
     stem, dot, suffix = name.partition(".")
     while len(name.encode()) > _NAME_LENGTH_MAX:
         stem = stem[:-1]

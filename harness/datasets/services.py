@@ -206,7 +206,8 @@ def dataset_update(
     require(user, dataset.project, Role.MEMBER)
     if dataset.deleted_at:
         raise Conflict("This dataset is in the trash.", hint="Restore it first.")
-    renamed = {} if name is None else {"name": _name_check(name)}
+    # An older name may be none that is given today: forms send it along.
+    renamed = {} if name is None or name.strip() == dataset.name else {"name": _name_check(name)}
     plain = _options_wanted(dataset, column_types, target, options)
     is_renamed_alone = name is not None and (column_types, target, options) == (None, None, None)
     if plain != dataset.options or (dataset.state == DatasetState.FAILED and not is_renamed_alone):

@@ -37,6 +37,7 @@ class Bringing:
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch, self._upload = fetch, fetch.upload
+        self._had_bytes = fetch.upload.offset_bytes
         self._pace = Pace()
 
     def run(self) -> None:
@@ -98,7 +99,8 @@ class Bringing:
             self._room(len(piece))
             segment = self._segment(piece, read)
             upload_append(upload=self._upload, offset=self._upload.offset_bytes, chunk=segment)
-            claims.write(self._fetch, rate_bytes_s=self._pace.rate_bytes_s)
+            tries = 0 if claims.brought(self._fetch, self._had_bytes) else self._fetch.tries
+            claims.write(self._fetch, rate_bytes_s=self._pace.rate_bytes_s, tries=tries)
 
     def _segment(self, piece: bytes, read: Read) -> Iterator[bytes]:
         ends_s = time.monotonic() + SEGMENT_S

@@ -23,6 +23,8 @@ STALE = timedelta(seconds=90)
 PER_PERSON = 2
 TRY_AFTER_S = (2, 10, 30, 120, 600)
 """After the first try in a row that brought next to nothing, the second, ...; then it has failed."""
+LITTLE_BYTES = 1 << 20
+"""A try that brought more counts as none."""
 _LOOKED_AT = 500
 HOLD_EVERY_S = 20.0
 HOLDS_MAX = 360
@@ -56,9 +58,11 @@ def claim() -> Fetch | None:
                 continue
             now = timezone.now()
             rows = Fetch.objects.filter(pk=found.pk, run=found.run, state=found.state)
+            was_killed = found.state == FetchState.FETCHING
             if rows.update(
                 state=FetchState.FETCHING,
                 run=found.run + 1,
+                tries=found.tries + was_killed,
                 beat_at=now,
                 begun_at=_begun_at(found, now),
                 rate_bytes_s=0.0,
@@ -103,6 +107,19 @@ def held(fetch: Fetch) -> Iterator[None]:
 
     with LeaseRenewer(renew, every_s=HOLD_EVERY_S, most=HOLDS_MAX):
         yield
+
+
+def brought(fetch: Fetch, had_bytes: int) -> bool:
+    """Whether more than next to nothing has arrived since it had so many bytes."""
+    return fetch.upload.offset_bytes - had_bytes > LITTLE_BYTES
+
+
+def killed_check(fetch: Fetch) -> None:
+    """Pass unless everyone who was at it has ended without a word. Raises `FetchTrouble`."""
+    if fetch.tries > len(TRY_AFTER_S):  # who writes what happened to them gets no further than this many
+        message = f"The process that fetches this was killed: {fetch.tries} tries in a row brought next to nothing."
+        hint = "What has arrived is kept. Ask an admin why control is killed (often it is out of memory), then retry."
+        raise FetchTrouble("killed", message, hint)
 
 
 def failed(fetch: Fetch, problem: dict[str, Any]) -> None:

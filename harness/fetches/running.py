@@ -26,8 +26,6 @@ from harness.fetches.trouble import FetchChanged, FetchRefused, FetchTrouble
 WHOLE = timedelta(hours=24)
 """From its beginning, its tries and waits among them."""
 RESTARTS_MAX = 3
-LITTLE_BYTES = 1 << 20
-"""A try that brought more counts as none."""
 _log = logging.getLogger(__name__)
 
 
@@ -85,6 +83,7 @@ def _run(fetch: Fetch) -> None:
 def _bring(fetch: Fetch) -> None:
     """Raises `FetchTrouble`, `HarnessError`, `Lost`."""
     _right_check(fetch)
+    claims.killed_check(fetch)
     if fetch.begun_at is not None and timezone.now() - fetch.begun_at > WHOLE:
         raise FetchRefused("too_slow", "The file has not arrived within a day.")
     if not _is_whole(fetch):
@@ -111,7 +110,7 @@ def _is_whole(fetch: Fetch) -> bool:
 
 def _later(fetch: Fetch, trouble: FetchTrouble, had_bytes: int) -> None:
     """Try again, unless it was tried too often. Raises `Lost`."""
-    if fetch.upload.offset_bytes - had_bytes > LITTLE_BYTES:
+    if claims.brought(fetch, had_bytes):
         fetch.tries = 0
     if not claims.later(fetch, trouble):
         claims.failed(fetch, trouble.to_dict())

@@ -61,8 +61,9 @@ def _stands(job: Job) -> str:
     if rate_is_open(job):
         return "spec.yaml was edited by hand: the learning rate in it stands" if rule_of(job) != "none" else ""
     rows, rate = step_rows(job), rate_of(job)
-    # Most projects have no such test: then nobody's parents are looked up while a job is submitted.
-    found = RateTest.objects.filter(job__project=job.project_id, used_rate=rate).order_by("-created_at")
+    # Mostly there is no such test: then nobody's parents are looked up while a job is submitted. They may lie in other
+    # projects.
+    found = RateTest.objects.filter(used_rate=rate).order_by("-created_at")
     tests = list(found.values_list("job_id", "batch_size"))
     line = _line(job) if tests else ()
     tested = [batch for job_id, batch in tests if job_id in line]

@@ -49,7 +49,8 @@ class Shown(Protocol):
 @contextmanager
 def display(console: Console) -> Iterator[Shown]:
     """A bar on a terminal that can draw one, lines elsewhere."""
-    if not console.is_terminal or console.is_dumb_terminal:
+    is_seen = console.is_terminal and console.file.isatty()  # FORCE_COLOR makes one of a pipe, too
+    if not is_seen or console.is_dumb_terminal:
         yield Lines(console)
         return
     columns = [SpinnerColumn(), TextColumn("{task.description:<18}"), BarColumn(), TaskProgressColumn()]

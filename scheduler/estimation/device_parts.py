@@ -15,6 +15,8 @@ POOL_TABLE = "the pool's power table"
 POWER_HALF = {Basis.MEASURED: 0.25, Basis.MODELLED: 0.4, Basis.ASSUMED: math.log(1.75)}
 """How far watts are off where nothing else tells it, as logarithms, 8 times out of 10: 1.6 times the mean error. On the
 GPU that was measured it was 16 % for held-out programs, and 47 % by one figure for all of them, such as a table has."""
+POWER_HALF_BETWEEN = math.sqrt(POWER_HALF[Basis.MODELLED] ** 2 - POWER_HALF[Basis.MEASURED] ** 2)
+"""The part of a modelled power's doubt that is of the device: how far another one of its model draws more or less."""
 Coefficients = Mapping[str, tuple[float, ...]]
 """By group of terms (`features.LAYOUTS`): w of amount * exp(w . phi), in log seconds per FLOP, byte or piece."""
 

@@ -14,7 +14,14 @@ from statistics import NormalDist
 
 from scheduler.estimation.calibration import LEAST_HELD_OUT
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.device_parts import Coefficients, MemoryModel, PowerModel, Spread, Transfer
+from scheduler.estimation.device_parts import (
+    POWER_HALF_BETWEEN,
+    Coefficients,
+    MemoryModel,
+    PowerModel,
+    Spread,
+    Transfer,
+)
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Basis
@@ -99,7 +106,12 @@ def _moved(source: DeviceModel, prior: DeviceModel, log_level: float) -> tuple[C
 
 
 def _power(source: PowerModel, prior: PowerModel) -> PowerModel:
-    return replace(source, basis=Basis.MODELLED) if source.basis is Basis.MEASURED else prior
+    """What was read of another GPU of the model: programs are as far off as there, and so is this GPU from that one."""
+    if source.basis is not Basis.MEASURED:
+        return prior
+    half = source.held_out_half
+    wider = None if half is None else math.hypot(half, POWER_HALF_BETWEEN)
+    return replace(source, basis=Basis.MODELLED, held_out_half=wider)
 
 
 def _memory(source: MemoryModel) -> MemoryModel:

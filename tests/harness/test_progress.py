@@ -29,6 +29,15 @@ def test_where_there_is_no_terminal_lines_tell_share_and_time_left() -> None:
     assert out.getvalue() == "Unpacking: 25 %, about 30 s left\n"
 
 
+def test_the_log_of_what_takes_hours_gets_a_line_each_minute() -> None:
+    out, clock = io.StringIO(), Clock()
+    with Teller(out=out, clock=clock) as tell:
+        for second in range(3601):
+            clock.now_s = 100.0 + second
+            tell("Unpacking", second, 7200)
+    assert len(out.getvalue().splitlines()) == 64, "five in the first minute"
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

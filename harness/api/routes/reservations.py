@@ -24,6 +24,7 @@ from harness.api.schemas.queue import (
     QuotaOut,
     ReservationDone,
     ReservationIn,
+    ReservationLook,
     ReservationOut,
 )
 from harness.errors import Invalid
@@ -36,7 +37,7 @@ from harness.jobs.consequences import (
     reservation_create_told,
 )
 from harness.jobs.quota_use import QuotaRow, quota_rows
-from harness.jobs.reservation_preview import reservation_consequences
+from harness.jobs.reservation_preview import reservation_consequences, reservation_outlasting
 from harness.pool import quotas, reservations
 from harness.pool.models import Quota, Reservation
 from harness.pool.reservations import ReservationWish
@@ -67,13 +68,15 @@ def reservation_list(request: HttpRequest) -> dict[str, Any]:
 
 @router.post("/reservations", response={201: ReservationDone}, summary="Reserve devices")
 def reservation_create(request: HttpRequest, body: ReservationIn) -> Status[Any]:
-    """Keep a node or a device for a purpose over a time, and say who waits longer for it; running jobs are not stopped.
-    For admins."""
+    """Keep a node or a device for a purpose over a time, and say who waits longer for it. Running jobs are not stopped:
+    those that will be there still when it begins are named. For admins."""
     user = person(request)
     wish = _wish(user, body)
+    running = list(map(_running_out, reservation_outlasting(user=user, wish=wish)))
     made, found = reservation_create_told(user=user, wish=wish)
     kept = _reservation_out(made, {wish.project.pk} if wish.project else set())
-    return Status(201, ReservationDone(**kept.model_dump(), delayed=list(map(delayed_out, found))))
+    delayed = list(map(delayed_out, found))
+    return Status(201, ReservationDone(**kept.model_dump(), delayed=delayed, running=running))
 
 
 def _wish(user: User, body: ReservationIn) -> ReservationWish:
@@ -87,11 +90,15 @@ def _wish(user: User, body: ReservationIn) -> ReservationWish:
     return ReservationWish(project=project, **body.model_dump(exclude={"project"}))
 
 
-@router.post("/reservations/consequences", response=Items[DrainDelayed], summary="What a reservation would do")
-def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, Any]:
-    """Who would wait longer, and who would end sooner; nothing is kept. For admins."""
+@router.post("/reservations/consequences", response=ReservationLook, summary="What a reservation would do")
+def reservation_preview(request: HttpRequest, body: ReservationIn) -> ReservationLook:
+    """Who would wait longer, who would end sooner, and who will be there still when it begins; nothing is kept. For
+    admins."""
     user = person(request)
-    return preview(reservation_consequences(user=user, wish=_wish(user, body)))
+    wish = _wish(user, body)
+    delayed = list(map(delayed_out, reservation_consequences(user=user, wish=wish)))
+    running = list(map(_running_out, reservation_outlasting(user=user, wish=wish)))
+    return ReservationLook(items=delayed, running=running)
 
 
 @router.delete("/reservations/{reservation_id}", response=ChangeDone, summary="Cancel a reservation")
@@ -165,12 +172,13 @@ def change_done(change: Callable[[], Any]) -> ChangeDone:
 def drain_preview(request: HttpRequest, name: str) -> DrainOut:
     """Which jobs run there and until when, and who would wait longer; changes nothing. For admins."""
     found = drain.drain_consequences(user=person(request), name=name)
-    running = [
-        DrainRunning(job_id=row.job.pk, name=row.job.name, devices=row.devices, finish_at=row.finish_at)
-        for row in found.running
-    ]
+    running = list(map(_running_out, found.running))
     delayed = list(map(delayed_out, found.delayed))
     return DrainOut(node=found.node.name, running=running, idle_at=found.idle_at, delayed=delayed)
+
+
+def _running_out(row: drain.RunningThere) -> DrainRunning:
+    return DrainRunning(job_id=row.job.pk, name=row.job.name, devices=row.devices, finish_at=row.finish_at)
 
 
 def delayed_out(row: drain.Affected) -> DrainDelayed:

@@ -8,9 +8,10 @@ from typing import Literal, TypeVar
 from ninja import Schema
 from pydantic import Field
 
-from harness.api.schemas.base import Done, PageOf, Strict
+from harness.api.schemas.base import Done, Items, PageOf, Strict
 
 Used = TypeVar("Used")
+OUTLASTING = "Who is expected to be on the devices still when it begins: nothing stops them."
 BORROWS = "More, while no other project wants them. Null: as it is, and true of a new quota."
 
 
@@ -150,10 +151,17 @@ class ChangeDone(Done):
     delayed: list[DrainDelayed] = Field(description="Who waits longer for it or cannot start, and who ends sooner.")
 
 
+class ReservationLook(Items[DrainDelayed]):
+    """What a reservation would do: who would wait longer, and who would end sooner."""
+
+    running: list[DrainRunning] = Field(description=OUTLASTING)
+
+
 class ReservationDone(ReservationOut):
     """The device or node is kept, and this follows."""
 
     delayed: list[DrainDelayed] = Field(description="Who waits longer for it or cannot start, and who ends sooner.")
+    running: list[DrainRunning] = Field(description=OUTLASTING)
 
 
 class QuotaDone(ChangeDone):

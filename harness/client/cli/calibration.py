@@ -17,6 +17,7 @@ from harness.client.cli.output import (
     ExitCode,
     JsonFlag,
     console,
+    draws_bars,
     duration,
     json_print,
     notes,
@@ -102,11 +103,11 @@ def _follow(client: Client, run: Json, *, quiet: bool) -> Json:
         TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
     )
     said = ""
-    with Progress(*columns, console=out, disable=quiet or not out.is_terminal, transient=True) as bar:
+    with Progress(*columns, console=out, disable=quiet or not draws_bars(out), transient=True) as bar:
         task = bar.add_task("Waiting", total=1.0, left="")
         while run["state"] in OPEN:
             bar.update(task, completed=run["progress"], description=_doing(run), left=_left(run))
-            if not quiet and not out.is_terminal and said != _doing(run):
+            if not quiet and not draws_bars(out) and said != _doing(run):
                 said = _doing(run)
                 out.print(f"{said.rstrip('.')}; {_left(run)}", markup=False)
             time.sleep(_POLL_S)

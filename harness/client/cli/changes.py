@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
@@ -14,6 +14,7 @@ from harness.client.client import Json
 LookFlag = Annotated[
     bool, typer.Option("--look", help="Show who would wait longer or could not start; change nothing.")
 ]
+RUNNING_COLUMNS = ("Job", "Name", "Devices", "Until")
 
 
 def change_send(
@@ -31,6 +32,7 @@ def change_send(
         json_print(answer)
         return
     console().print(said if isinstance(said, str) else said(answer), markup=False)
+    _outlasting_print(answer)
     if answer.get("delayed"):
         delayed_print(answer["delayed"])
 
@@ -38,8 +40,24 @@ def change_send(
 def change_look(context: typer.Context, path: str, body: Json, as_json: bool) -> None:
     """What a change would do."""
     with open_client(context) as client:
-        found: list[Json] = client.send("POST", f"{path}/consequences", body)["items"]
-    json_print(found) if as_json else delayed_print(found)
+        found: Json = client.send("POST", f"{path}/consequences", body)
+    if as_json:
+        json_print(found["items"])
+        return
+    _outlasting_print(found)
+    delayed_print(found["items"])
+
+
+def running_rows(running: list[Json]) -> Iterator[tuple[object, ...]]:
+    """Rows of `RUNNING_COLUMNS`."""
+    return ((row["job_id"], row["name"], row["devices"], when(row["finish_at"]) or "not known") for row in running)
+
+
+def _outlasting_print(answer: Json) -> None:
+    """Whose runs outlast the beginning of a reservation; of other changes, and by an older portal, nothing is told."""
+    if running := answer.get("running"):
+        title = "Expected to be there still when it begins; nothing stops them"
+        section_print(title, RUNNING_COLUMNS, running_rows(running), "")
 
 
 def _new_finish(row: Json) -> str:

@@ -13,7 +13,8 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from codegen import safe_yaml
-from harness.client.cli.output import CutColumn, ExitCode, duration, notes
+from harness.client.cli.interrupts import interrupted
+from harness.client.cli.output import CutColumn, ExitCode, draws_bars, duration, notes
 from harness.client.cli.paths import path_meant
 from harness.client.client import Client, Json
 from harness.client.config import config_load
@@ -88,7 +89,7 @@ def transfer_bar(*, quiet: bool) -> Progress:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
         console=out,
-        disable=quiet or not out.is_terminal,  # elsewhere an empty line would be left of it
+        disable=quiet or not draws_bars(out),  # elsewhere an empty line would be left of it
         transient=True,
     )
 
@@ -97,7 +98,7 @@ def share_bar(*, quiet: bool) -> Progress:
     """A bar of shares on standard error."""
     out = notes()
     columns = (CutColumn("{task.description}", out, others=20), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    return Progress(*columns, console=out, disable=quiet or not out.is_terminal, transient=True)
+    return Progress(*columns, console=out, disable=quiet or not draws_bars(out), transient=True)
 
 
 def dataset_upload(
@@ -240,9 +241,11 @@ def spec_named(spec: Path | None) -> Iterator[None]:
 
 @contextmanager
 def draft_kept(draft: str) -> Iterator[None]:
-    """Name the draft in what is refused of it: whoever is refused has to find it."""
+    """Name the draft in what is refused of it, and on Ctrl-C: whoever made it has to find it."""
     try:
         yield
+    except KeyboardInterrupt:
+        interrupted(f"The draft is kept as {draft}.")
     except ClientError as error:
         error.hint = f"{error.hint} The draft is kept as {draft}.".strip()
         if error.details is None or isinstance(error.details, dict):

@@ -18,6 +18,7 @@ import typer
 
 from codegen import safe_yaml
 from harness.client.cli.common import JobArgument, draft_kept, open_client, text_read
+from harness.client.cli.interrupts import job_made
 from harness.client.cli.moments import moment_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, local_words, notes, number, standing
 from harness.client.client import Client, Json
@@ -70,7 +71,8 @@ def clone(
     """
     changes = dict(map(_wish, wishes or ()))
     with open_client(context) as client:
-        made = client.job_do(job, "clone", {"name": name, **({"changes": changes} if changes else {})})
+        body = {"name": name, **({"changes": changes} if changes else {})}
+        made = job_made(lambda: client.job_do(job, "clone", body))
         told = made.get("left_out", [])
         for words in told:
             notes().print(local_words(words), markup=False, soft_wrap=True)

@@ -97,6 +97,11 @@ def notes() -> Console:
     return _Console(file=sys.stderr, highlight=False, width=None if sys.stderr.isatty() else PIPE_WIDTH)
 
 
+def draws_bars(out: Console) -> bool:
+    """Whether it is looked at: FORCE_COLOR, as CI often sets it, makes rich take a log for a terminal, too."""
+    return out.is_terminal and out.file.isatty()
+
+
 class CutColumn(TextColumn):
     """A column of a bar for a name or a sentence: too long, it is cut, and not the figures beside it, which need
     `others` letters of the line, however wide the terminal is by now."""

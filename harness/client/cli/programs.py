@@ -24,7 +24,8 @@ from harness.client.cli.common import (
     spec_read,
     transfer_bar,
 )
-from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, size
+from harness.client.cli.interrupts import answer_awaited, interrupted
+from harness.client.cli.output import JsonFlag, console, json_print, notes, number, size
 from harness.client.client import Client, Json
 from harness.client.download import download as download_file
 from harness.client.errors import BadInput
@@ -97,17 +98,27 @@ def code(
             out = out or Path(f"program-{source}")
             files = _program_write(client, source, out, with_data=with_data, quiet=as_json)
         else:
-            job = client.job_create(job_body(client, path, data, model, quiet=as_json))
-            try:
-                out = out or Path(path.stem)
-                files = _program_write(client, job["id"], out, with_data=with_data, quiet=as_json)
-            finally:
-                client.send("DELETE", f"/jobs/{segment(job['id'])}")
+            body = job_body(client, path, data, model, quiet=as_json)
+            out = out or Path(path.stem)
+            files = _program_of(client, body, out, with_data=with_data, quiet=as_json)
     runtime = [] if as_json else [file for file in files if out / _RUNTIME in file.parents]
     _written([file for file in files if file not in runtime], as_json)
     if runtime:
         told = f"{out / _RUNTIME}: {counted(len(runtime), 'file')} that the program imports"
         console().print(told, markup=False, soft_wrap=True)
+
+
+def _program_of(client: Client, body: Json, out: Path, *, with_data: bool, quiet: bool) -> list[Path]:
+    """The program of a spec, by a draft that is taken away whatever comes."""
+    job: Json = {}
+    try:
+        with answer_awaited():
+            job = client.job_create(body)
+        return _program_write(client, job["id"], out, with_data=with_data, quiet=quiet)
+    finally:
+        if job:
+            with answer_awaited():
+                client.send("DELETE", f"/jobs/{segment(job['id'])}")
 
 
 def download(  # noqa: PLR0913
@@ -228,9 +239,7 @@ def _program_write(client: Client, job_id: str, folder: Path, *, with_data: bool
     try:
         return _unpack(archive, folder)
     except KeyboardInterrupt:
-        told = "Interrupted. Nothing was written: run the same command again."
-        notes().print(told, markup=False, soft_wrap=True)
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+        interrupted("Nothing was written: run the same command again.")
     finally:
         archive.unlink()
 

@@ -133,11 +133,19 @@ def _job(client: Client, job: str, found: Json, *, quiet: bool) -> Json:
     place = f"/jobs/{segment(job)}/rates"
     end_s, trying = math.inf, False
     with share_bar(quiet=quiet) as bar:
-        task = bar.add_task("Waiting for an idle device", total=1.0)
+        task = bar.add_task("", total=1.0)
+
+        def tell(stage: str) -> None:
+            bar.update(task, description=stage)
+            if bar.disable and not quiet:  # a log has no bar
+                notes().print(f"{stage}…", markup=False, soft_wrap=True)
+
+        if not found["node"] and found["state"] == "waiting":
+            tell("Waiting for an idle device")
         while found["state"] == "waiting":
             if found["node"] and end_s == math.inf:  # before, the portal says when nobody waits any longer
                 end_s = time.monotonic() + _WAIT_S
-                bar.update(task, description="Range test")
+                tell(f"Range test on {found['node']}")
             if time.monotonic() > end_s:
                 raise WaitTimeout("No answer in time.", hint="Check on the pool page that a node is up.")
             time.sleep(_POLL_S)
@@ -145,7 +153,7 @@ def _job(client: Client, job: str, found: Json, *, quiet: bool) -> Json:
             if (found["trials"] or {}).get("state") == "waiting" and not trying:
                 trying = True
                 end_s = time.monotonic() + 2 * found["trials"]["expected_s"] + _TRIALS_SPARE_S
-                bar.update(task, description=trying_words(found["trials"]))
+                tell(trying_words(found["trials"]))
             bar.update(task, completed=found["progress"])
     return dict(found)
 

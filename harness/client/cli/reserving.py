@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.changes import LookFlag, change_look, change_send, delayed_print
+from harness.client.cli.changes import (
+    RUNNING_COLUMNS,
+    LookFlag,
+    change_look,
+    change_send,
+    delayed_print,
+    running_rows,
+)
 from harness.client.cli.common import open_client
 from harness.client.cli.moments import moment_read
 from harness.client.cli.output import JsonFlag, device_names, json_print, section_print, table_print, when
@@ -41,7 +48,8 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Keep a node or a device for a purpose; running jobs are not stopped, and who waits longer for it is told."""
+    """Keep a node or a device for a purpose; who waits longer for it is told, and which running jobs will be there
+    still when it begins: they are not stopped."""
     body: Json = {"node": node, "device": device, "purpose": purpose, "project": project}
     body["ends_at"] = moment_read(until, "--until", field="ends_at")
     if start:
@@ -135,6 +143,5 @@ def consequences(
     if as_json:
         json_print(found)
         return
-    running = ((row["job_id"], row["name"], row["devices"], when(row["finish_at"])) for row in found["running"])
-    section_print("Running until it ends", ("Job", "Name", "Devices", "Until"), running, "Nothing is running there.")
+    section_print("Running until it ends", RUNNING_COLUMNS, running_rows(found["running"]), "Nothing is running there.")
     delayed_print(found["delayed"])

@@ -13,6 +13,7 @@ from harness.client.cli.output import (
     CutColumn,
     JsonFlag,
     console,
+    draws_bars,
     duration,
     idle_words,
     json_line,
@@ -75,12 +76,12 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
     updates = job_updates(client, job_id, away=client.away)
     first = next(updates)
     said = ("", False)
-    with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
+    with Progress(*columns, console=out, disable=not draws_bars(out)) as bar:
         task = bar.add_task("", total=1.0, note="")
         for job in chain([first], updates):
             bar.update(task, completed=job["progress"], description=job["state"], note=_note(job))
             stands = (job["state"], rests(job))
-            if not out.is_terminal and stands != said:  # a bar would be cut at some width
+            if not draws_bars(out) and stands != said:  # a bar would be cut at some width
                 said = stands
                 line = filter(None, (job["state"], percent_words(job["progress"], 0), _note(job)))
                 out.print(" · ".join(line), markup=False, soft_wrap=True)

@@ -10,7 +10,8 @@ import typer
 
 from harness.client.cli.asking import EARLIEST, DeadlineOption, deadline_read
 from harness.client.cli.common import DataOption, ModelOption, PromiseOption, finish, job_body, open_client, spec_named
-from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, standing
+from harness.client.cli.interrupts import interrupted, job_made
+from harness.client.cli.output import JsonFlag, console, json_print, notes, standing
 from harness.client.cli.runs import watch_and_print
 from harness.client.cli.taking import take_earliest
 from harness.client.cli.weights import WeightsOption, weights_named
@@ -115,7 +116,7 @@ def _job_make(client: Client, body: Json, *, submit: bool, deadline: str, promis
     if deadline and not earliest:
         changes = {"budget.deadline": deadline_read(deadline) or "auto"}
         body = {**body, "changes": {**body.get("changes", {}), **changes}}
-    job = client.job_create({**body, "submit": submit and not earliest, "promise": promise})
+    job = job_made(lambda: client.job_create({**body, "submit": submit and not earliest, "promise": promise}))
     return take_earliest(client, job["id"], submit=submit, promise=promise) if earliest else job
 
 
@@ -125,9 +126,7 @@ def _watch(client: Client, job_id: str, *, quiet: bool) -> Json:
     try:
         return watch_and_print(client, job_id, as_json=False, quiet=quiet)
     except KeyboardInterrupt:
-        told = f"Interrupted. The job continues: `dlh watch {job_id}` follows it, `dlh cancel {job_id}` ends it."
-        notes().print(told, markup=False, soft_wrap=True)
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+        interrupted(f"The job continues: `dlh watch {job_id}` follows it, `dlh cancel {job_id}` ends it.")
     except (ApiError, Unreachable) as error:
         if not isinstance(error, ApiError) or error.status != HTTPStatus.NOT_FOUND:
             error.hint = f"{error.hint} It is job {job_id}: `dlh watch {job_id}` follows it.".strip()

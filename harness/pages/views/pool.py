@@ -34,6 +34,7 @@ from harness.pool.services import (
     pool_setting_get,
     pool_setting_update,
 )
+from harness.release import release
 
 NODES_SHOWN = 20
 LINKS_SHOWN = 60
@@ -69,6 +70,7 @@ def _pool(
         "is_large": len(overview.nodes) > NODES_SHOWN,
         "waiting": jobs_queued_count(),
         "paces": paces_told(),
+        "portal_release": release(),
         "links": links[:LINKS_SHOWN],
         "more_links": len(links[LINKS_SHOWN:]),
         "visible": set(visible_projects(user).values_list("pk", flat=True)),

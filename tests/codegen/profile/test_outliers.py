@@ -104,7 +104,7 @@ def test_few_values_that_make_a_targets_variance_are_named(lab: Lab) -> None:
     prices = RNG.normal(50, 5, ROWS)
     prices[[4, 700]] = [60_000, -45_000.5]
     found = finding(table(lab, prices), "extreme_targets", "price")
-    assert "2 of 1,000 values of 'price' make 100" in found.message
+    assert "2 of 1,000 values of 'price' make 99.99" in found.message
     assert "60,000 in row 5, -45,000.5 in row 701." in found.message
     assert "objective.metric to mae" in found.meaning
     assert found.rows == (5, 701) and found.severity is Severity.WARNING

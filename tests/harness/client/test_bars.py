@@ -53,7 +53,11 @@ def test_who_follows_a_job_sees_its_state_its_share_and_the_time_left(monkeypatc
 
 
 @pytest.mark.parametrize("bar_of", [common.transfer_bar, common.share_bar])
-def test_a_bar_leaves_nothing_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch, bar_of: Any) -> None:
+@pytest.mark.parametrize("colour", ["", "1"])
+def test_a_bar_leaves_nothing_where_there_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, bar_of: Any, colour: str
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", colour)  # as in many a log of CI
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
     with bar_of(quiet=False) as bar:
@@ -127,3 +131,14 @@ def test_a_terminal_on_which_no_bar_can_be_drawn_is_told_each_state_too(monkeypa
     runs.watch_and_print(client, "abc", as_json=False)
     told = screen.getvalue().splitlines()
     assert [line.split(" · ")[0] for line in told] == ["queued", "running"] and "\x1b" not in screen.getvalue()
+
+
+def test_a_job_that_is_followed_in_a_log_with_colours_is_told_by_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(runs, "job_updates", lambda *_, **__: iter([JOB, {**JOB, "state": "succeeded"}]))
+    client: Any = type("Nobody", (), {"away": None})()
+    runs.watch_and_print(client, "abc", as_json=False)
+    told = written.getvalue()
+    assert len(told.splitlines()) == 2 and "\r" not in told and "\x1b[2K" not in told and "\x1b[?25l" not in told

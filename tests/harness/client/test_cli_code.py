@@ -1,19 +1,33 @@
-"""`dlh code` that is interrupted while it unpacks: nothing of the program is left."""
+"""Ctrl-C: nothing of an interrupted program is left, and no draft that nobody knows of."""
 
 from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from harness.client.cli.common import draft_kept
+from harness.client.cli.interrupts import answer_awaited
+from harness.client.client import Client
+from harness.jobs.models import Job
 from tests.harness.client.conftest import Dlh
 
-pytestmark = pytest.mark.usefixtures("portal")
+pytestmark = pytest.mark.usefixtures("portal", "listening")
 COPY, MKDIR = "harness.client.cli.programs.shutil.copyfileobj", "pathlib.Path.mkdir"
+
+
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """Ctrl-C is heard, also where a shell started the tests in the background."""
+    was = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, was)
 
 
 def interrupting(function: Callable[..., None], last: Path) -> Callable[..., None]:
@@ -75,3 +89,77 @@ def test_what_cannot_be_taken_away_of_an_interrupted_program_keeps_nothing_else(
         ended = dlh("code", job.pk, "--out", out)
     assert ended.code == 130 and "Interrupted." in ended.err
     assert set(out.rglob("*")) == {stuck, *(above for above in stuck.parents if out in above.parents)}
+
+
+def pressed_on_the_way(portal_s: Any) -> Any:
+    """A request during whose answer Ctrl-C is pressed."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        answer = portal_s(*given, **named)
+        signal.raise_signal(signal.SIGINT)
+        return answer
+
+    return call
+
+
+def test_a_spec_whose_draft_is_being_made_when_ctrl_c_comes_leaves_none(
+    dlh: Dlh, dataset: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spec.yaml").write_text("training: {epochs: 1}\n")
+    asked = ("code", "spec.yaml", "--data", dataset.pk)
+    monkeypatch.setattr(Client, "job_create", pressed_on_the_way(Client.job_create))
+    ended = dlh(*asked)
+    assert ended.code == 130 and "Interrupted." in ended.err and not (tmp_path / "spec").exists()
+    assert not Job.objects.filter(deleted_at=None).exists()
+
+
+def test_a_spec_whose_draft_is_being_taken_away_when_ctrl_c_comes_leaves_none(
+    dlh: Dlh, dataset: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spec.yaml").write_text("training: {epochs: 1}\n")
+    sent = Client.send
+
+    def pressed_before(client: Client, method: str, *given: Any) -> Any:
+        if method == "DELETE":
+            signal.raise_signal(signal.SIGINT)
+        return sent(client, method, *given)
+
+    monkeypatch.setattr(Client, "send", pressed_before)
+    assert dlh("code", "spec.yaml", "--data", dataset.pk).code == 130
+    assert not Job.objects.filter(deleted_at=None).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "state", "next_words"),
+    [((), "queued", "`dlh cancel"), (("--draft",), "draft", "`dlh submit")],
+)
+def test_a_job_that_was_being_made_when_ctrl_c_came_is_named(
+    dlh: Dlh, dataset: Any, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], state: str, next_words: str
+) -> None:
+    monkeypatch.setattr(Client, "job_create", pressed_on_the_way(Client.job_create))
+    ended = dlh("submit", "--data", dataset.pk, *options)
+    made = Job.objects.get()
+    assert ended.code == 130 and made.state == state
+    assert f"{made.pk} ({state})" in ended.err and f"{next_words} {made.pk}`" in ended.err
+
+
+def test_a_clone_that_was_being_made_when_ctrl_c_came_is_named(
+    dlh: Dlh, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "job_do", pressed_on_the_way(Client.job_do))
+    ended = dlh("jobs", "clone", job.pk)
+    assert ended.code == 130 and f"{Job.objects.exclude(pk=job.pk).get().pk} (draft)" in ended.err
+
+
+def test_ctrl_c_twice_does_not_wait_for_an_answer() -> None:
+    with pytest.raises(KeyboardInterrupt), answer_awaited():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("it waits")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_draft_whose_deadline_was_being_looked_for_when_ctrl_c_came_is_named(capsys: Any) -> None:
+    with pytest.raises(typer.Exit) as ended, draft_kept("abc"):
+        raise KeyboardInterrupt
+    assert ended.value.exit_code == 130 and "The draft is kept as abc." in capsys.readouterr().err

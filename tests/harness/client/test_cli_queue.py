@@ -194,9 +194,29 @@ def test_who_waits_longer_for_what_was_reserved_is_told(dlh: Dlh, admin: SimpleN
         queue(job)
     tick()
     said = dlh("pool", "reserve", "node-1", "--until", "5h", "--purpose", "course").out
-    assert "is reserved until" in said and "Waits longer" in said and "second" in said and "first" not in said
+    kept, _, longer = said.partition("Waits longer")
+    assert "is reserved until" in kept and "second" not in kept and "second" in longer and "first" not in longer
     (kept,) = dlh("pool", "reservations", "--json").json
     assert "Finishes sooner" in dlh("pool", "release", kept["id"]).out
+
+
+def test_a_run_that_outlasts_the_beginning_of_a_reservation_is_named_before_and_after_it_is_made(
+    dlh: Dlh, admin: SimpleNamespace, job_make: Any
+) -> None:
+    job = job_make(name="first")
+    job_options_set(job, [Option(kind="cpu", count=2, mode="sync", rate_per_s=1 / 1800)], slowdown=1.0)
+    queue(job)
+    tick()
+    asked = ("pool", "reserve", "node-1", "--until", "5h", "--purpose", "course")
+    later = dlh(*asked, "--from", "2h", "--look").out
+    assert "be there still" not in later and "first" not in later
+    for more in (("--look",), ()):
+        told = " ".join(dlh(*asked, *more).out.split())
+        assert "Expected to be there still when it begins; nothing stops them" in told and "first" in told
+    (kept,) = dlh("pool", "reservations", "--json").json
+    dlh("pool", "release", kept["id"])
+    (found,) = dlh(*asked, "--json").json["running"]
+    assert (found["job_id"], found["name"], found["devices"]) == (job.pk, "first", 2) and found["finish_at"]
 
 
 def test_of_a_job_that_finishes_sooner_but_late_all_the_same_that_is_told(

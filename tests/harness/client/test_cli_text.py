@@ -172,6 +172,7 @@ def test_no_line_of_a_log_gives_orders_to_a_terminal_even_from_a_portal_that_lea
 
 def test_a_bar_shows_a_name_as_text(monkeypatch: Any) -> None:
     ready, terminal = {"state": "ready", "name": "x[/red] y"}, io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")  # whatever the tests were started from
     monkeypatch.setattr(common, "notes", lambda: Console(file=terminal, force_terminal=True, width=120))
     client: Any = SimpleNamespace(dataset_wait=lambda *_, **__: ready)

@@ -95,6 +95,7 @@ def test_trials_of_a_job_are_awaited_shown_and_used(
     ended = dlh("lr-find", job.pk, "--trials", "always", "--use", "best")
     assert ended.code == 0, ended.err
     assert "Found by trials" in ended.out and "Validation loss" in ended.out
+    assert "Range test on node-1…" in ended.err.splitlines(), "in a log, too"
     job.refresh_from_db()
     test = job.rate_tests.get()
     assert job.spec["training"]["learning_rate"] == test.used_rate == pytest.approx(test.trials["rate"], rel=0.01)
@@ -128,6 +129,7 @@ def test_a_test_that_waits_for_a_device_is_awaited_as_long_as_it_waits(
     monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: clock.now_s, sleep=slept))
     ended = dlh("lr-find", job.pk)
     assert ended.code == 1 and "No device was idle for it in time" in ended.err
+    assert ended.err.startswith("Waiting for an idle device…\n")
     assert seen[-1] >= WAIT_LIMIT_S > command._WAIT_S
 
 

@@ -23,6 +23,14 @@ def test_other_types_are_read_anew_and_the_old_content_stays_for_its_jobs(datase
     assert dataset.sha256 == before and dataset.state == "ready"
 
 
+def test_an_older_name_of_two_lines_that_is_sent_along_stays(dataset, people, broker, tasks_sent):
+    Dataset.objects.update(name="two\u2028lines")
+    dataset.refresh_from_db()
+    services.dataset_update(user=people.mate, dataset=dataset, name="two\u2028lines", target="kind")
+    dataset.refresh_from_db()
+    assert (dataset.name, dataset.options["target"]) == ("two\u2028lines", "kind")
+
+
 def test_a_dataset_that_could_not_be_read_is_renamed_without_reading_it_again(dataset, people, broker, tasks_sent):
     Dataset.objects.update(state="failed", problem={"code": "one_class", "message": "m", "hint": ""})
     dataset.refresh_from_db()

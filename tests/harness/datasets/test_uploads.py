@@ -207,7 +207,8 @@ def test_the_same_file_again_gets_a_name_of_its_own(people, tasks_sent):
 
 @pytest.mark.parametrize(("filename", "name"), [("two\u2028lines.csv", "two lines"), ("\x80.csv", "data")])
 def test_a_file_whose_name_no_page_shows_becomes_a_dataset_of_one_line(people, tasks_sent, filename, name):
-    assert sent(people, filename=filename).name == name
+    made = sent(people, filename=filename)
+    assert made.name == name and made.source_name.isprintable()
     assert sent(people, filename=filename).name == f"{name} (2)"
 
 
@@ -266,9 +267,13 @@ def test_sizes_that_cannot_be_are_refused_at_once(people, settings):
         ("C:\\data\\a b.csv", "a b.csv"),
         (".hidden.csv", "hidden.csv"),
         ("ü.csv", "ü.csv"),
+        ("a\x9b2Jb.csv", "a 2Jb.csv"),
+        ("a\u2028b\u2029.csv", "a b .csv"),
+        ("\x80.csv", "data.csv"),
+        ("\x80", "data"),
     ],
 )
-def test_a_file_name_keeps_its_last_part_only(given, kept):
+def test_a_file_name_keeps_its_last_part_on_one_line(given, kept):
     assert source_name_clean(given) == kept
 
 

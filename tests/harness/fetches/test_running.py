@@ -189,14 +189,55 @@ def test_days_in_which_control_was_off_are_not_counted(files, waiting, state):
     assert timedelta(hours=3) <= timezone.now() - fetch.begun_at < timedelta(hours=4)
 
 
-def test_what_kills_its_process_again_and_again_is_given_up(files, waiting, monkeypatch):
-    """Each time it is taken up as soon as nobody is at it any more."""
+def killed_once(monkeypatch, **moved):
+    """Whoever takes it up is killed, and found to be so; `moved`: what they had written before."""
     monkeypatch.setattr(claims, "STALE", timedelta(hours=1))
+    assert claims.claim()
+    past = {name: F(name) - claims.STALE - timedelta(seconds=1) for name in ("beat_at", "begun_at")}
+    Fetch.objects.update(**past, **moved)
+
+
+def test_what_kills_its_process_again_and_again_is_given_up_after_a_few_tries(files, waiting, monkeypatch):
+    files.acts["/t.csv"] = parts()
+    fetch = waiting("/t.csv")
+    for _ in range(len(claims.TRY_AFTER_S) + 1):
+        killed_once(monkeypatch)
+    assert fetch_next()
+    fetch.refresh_from_db()
+    assert (fetch.state, fetch.problem["code"]) == ("failed", "killed")
+    assert "killed" in fetch.problem["message"] and "out of memory" in fetch.problem["hint"]
+    assert not files.asked
+
+
+def test_one_that_is_killed_now_and_then_goes_on_as_long_as_bytes_arrive(files, waiting, monkeypatch, short_segments):
+    files.acts["/t.csv"] = parts()
+    fetch = waiting("/t.csv")
+    for _ in claims.TRY_AFTER_S:
+        killed_once(monkeypatch)
+    monkeypatch.setattr(claims, "LITTLE_BYTES", 400)
+    appended, count = bringing.upload_append, iter(range(1000))
+
+    def killed(**given):
+        if next(count) == 2:
+            raise SystemExit
+        return appended(**given)
+
+    monkeypatch.setattr(bringing, "upload_append", killed)
+    with pytest.raises(SystemExit):
+        fetch_next()
+    fetch.refresh_from_db()
+    assert (fetch.state, fetch.tries) == ("fetching", 0)
+    Fetch.objects.update(beat_at=timezone.now() - claims.STALE - timedelta(seconds=1))
+    assert fetch_next()
+    fetch.refresh_from_db()
+    assert fetch.state == "done" and bytes_of(fetch) == CSV
+
+
+def test_the_time_of_those_that_were_killed_counts_for_the_day(files, waiting, monkeypatch):
+    """Each time it is taken up as soon as nobody is at it any more."""
     fetch = waiting("/t.csv")
     for _ in range(25):
-        assert claims.claim()
-        past = {name: F(name) - claims.STALE - timedelta(seconds=1) for name in ("beat_at", "begun_at")}
-        Fetch.objects.update(**past)
+        killed_once(monkeypatch, tries=0)
     assert fetch_next()
     fetch.refresh_from_db()
     assert (fetch.state, fetch.problem["code"]) == ("failed", "too_slow")

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from harness.pages.views.pool import NODES_SHOWN
 from harness.pool.models import Device, IdlePower, Node
+from harness.release import release
 
 
 def add(count: int, **more: object) -> None:
@@ -109,3 +110,11 @@ def test_what_a_device_draws_idle_is_told_with_what_it_rests_on(world: SimpleNam
     IdlePower.objects.create(node=node, model_name="Example Epyc", watts=1.75, read_at=timezone.now())
     assert "1 W idle, assumed" in before and "1.8 W idle, measured" in shown(owner)
     assert "1.8 W idle, modelled" in shown(owner), "of the other one, which has no meter"
+
+
+def test_a_node_of_another_release_than_the_portal_is_told(world: SimpleNamespace, owner: Client) -> None:
+    node = Node.objects.first()
+    assert node is not None
+    for its, is_told in ((release(), False), ("99.1", True)):
+        Node.objects.filter(pk=node.pk).update(description={**node.description, "release": its})
+        assert (f"the portal has {release()}: what one of them" in shown(owner)) is is_told

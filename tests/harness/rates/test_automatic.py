@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -233,7 +234,21 @@ def test_a_rate_that_was_found_for_another_batch_stays_in_a_clone_and_is_told(
     assert "found it for steps of 8 rows, and now a step has 64" in told(again), "it keeps the rate as well"
 
 
-def test_parents_are_looked_up_only_where_a_test_of_the_project_found_the_rate(
+def test_a_rate_that_was_found_in_another_project_is_told_as_well(
+    job_make: Any, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    parent = job_make(training={"batch_size": 8, "epochs": 3})
+    rate_use(user=parent.owner, job=parent, test=rate_test_make(parent, batch_size=8), rate=0.02)
+    job = job_clone(user=parent.owner, job=parent)
+    spec = {**job.spec, "training": {**job.spec["training"], "batch_size": 64}}
+    job = job_spec_update(user=job.owner, job=job, spec=spec)
+    Job.objects.filter(pk=parent.pk).update(project=people.elsewhere)
+    submit(job, commit, tasks_sent)
+    assert "found it for steps of 8 rows, and now a step has 64" in told(job)
+
+
+def test_parents_are_looked_up_only_where_a_test_found_the_rate(
     job_make: Any, node_make: Any, django_assert_num_queries: Any
 ) -> None:
     node_make("node-1")

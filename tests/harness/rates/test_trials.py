@@ -80,6 +80,18 @@ def test_their_rate_goes_into_the_spec_where_nobody_names_another(
     assert job.spec["training"]["learning_rate"] == pytest.approx(names["trials"], rel=0.01)
 
 
+def test_trials_whose_time_was_over_before_a_whole_training_say_that_their_rate_may_be_too_large(
+    trying: RateTest,
+) -> None:
+    done = [{"round": 1, "rate": rate, "share": 0.125, "loss": loss} for rate, loss in ((4e-3, 0.9), (9e-4, 1.4))]
+    test = tried(trying, complete=False, trials={"centre": 4e-3, "scale": 1.0, "done": done})
+    assert any("may be too large" in note for note in test.trials["notes"])
+
+
+def test_whole_trials_say_nothing_of_short_ones(trying: RateTest) -> None:
+    assert not any("may be too large" in note for note in tried(trying).trials["notes"])
+
+
 def test_an_answer_that_comes_twice_counts_once(trying: RateTest, commit: Any, tasks_sent: list[Any]) -> None:
     sent = len(tasks_sent)
     assert ranged(trying, commit).state == "waiting" and len(tasks_sent) == sent

@@ -10,12 +10,17 @@ from rich.console import Console
 from harness.stack.demo import display
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.mark.parametrize(("term", "drawn"), [("dumb", False), ("xterm", True)])
 def test_a_terminal_on_which_no_bar_can_be_drawn_gets_lines(
     term: str, drawn: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", term)
-    screen = io.StringIO()
+    screen = Terminal()
     with display(Console(file=screen, force_terminal=True, width=120)) as show:
         show("Training", 0.1, "epoch 1/10")
         show("Training", 0.9, "epoch 9/10")

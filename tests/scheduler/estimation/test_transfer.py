@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.device_parts import Spread
+from scheduler.estimation.device_parts import POWER_HALF, Spread
 from scheduler.estimation.device_table import figures_for
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.finished import Finished
@@ -157,9 +157,22 @@ def test_a_gpu_s_power_is_taken_over_where_it_was_read(source: DeviceModel) -> N
     prior = prior_for("cuda", "NVIDIA H200")
     read = replace(prior.power, waiting_w=111.0, basis=Basis.MEASURED, held_out_half=0.3)
     gpu = replace(source, kind="cuda", model_name="NVIDIA H200", power=read)
-    assert transferred(gpu, prior).power == replace(read, basis=Basis.MODELLED)
+    moved = transferred(gpu, prior).power
+    assert moved == replace(read, basis=Basis.MODELLED, held_out_half=moved.held_out_half)
     assert transferred(replace(gpu, power=prior.power), prior).power == prior.power
     kin = prior_for("cuda", "NVIDIA H100 PCIe")
     assert transferred(gpu, kin).power == kin.power
     core = prior_for(KIND, OTHER)
     assert transferred(replace(source, power=read), core).power == core.power
+
+
+@pytest.mark.parametrize("half", [0.1, 0.25, 0.5])
+def test_watts_of_another_gpu_are_more_in_doubt_than_where_they_were_read(source: DeviceModel, half: float) -> None:
+    prior = prior_for("cuda", "NVIDIA H200")
+    read = replace(prior.power, waiting_w=111.0, basis=Basis.MEASURED, held_out_half=half)
+    gpu = replace(source, kind="cuda", model_name="NVIDIA H200", power=read)
+    assert transferred(gpu, prior).power.half > half
+    few = replace(gpu, power=replace(read, held_out_half=None))
+    assert transferred(few, prior).power.half == POWER_HALF[Basis.MODELLED]
+    as_usual = replace(gpu, power=replace(read, held_out_half=POWER_HALF[Basis.MEASURED]))
+    assert transferred(as_usual, prior).power.half == pytest.approx(POWER_HALF[Basis.MODELLED])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -90,23 +92,49 @@ def test_a_run_chooses_its_best_weights_by_it_and_tells_what_its_charts_tell(tmp
     assert body["metric"]["value_val"] == body["metrics"]["val"]["roc_auc"] > 0.8
 
 
-def test_a_metric_of_ones_own_is_told_beside_the_others(tmp_path: Path) -> None:
+EVALUATED = "run.log_epoch(run.evaluate(ema.net if ema else net, dataset))"
+
+
+def guided(tmp_path: Path, *, by: str = "", loss: str = "") -> list[dict[str, Any]]:
+    """Events of a run whose train.py is changed as the guide says, with another line of one's own, or another loss."""
     data = tmp_path / "data"
     folder = samples.program(tmp_path / "program", samples.wine(data), training={"epochs": 2}, model={"family": "mlp"})
-    text = (folder / "train.py").read_text()
-    told = "    run.log_epoch(run.evaluate(ema.net if ema else net, dataset))"
-    assert told in text
-    own = """\
-    metrics = run.evaluate(ema.net if ema else net, dataset)
-    metrics["val"]["cost"] = float(metrics["val"]["loss"]) * 3
-    run.log_epoch(metrics)"""
-    (folder / "train.py").write_text(text.replace(told, own))
+    text, guide = (folder / "train.py").read_text(), (Path(__file__).parents[3] / "docs/user-guide.md").read_text()
+    assert f"    {EVALUATED}" in text and EVALUATED in guide
+    (own,) = [block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "run.log_epoch" in block]
+    own = own.replace('metrics["val"]["cost"] = float(metrics["val"]["loss"]) * 3  # yours', by) if by else own
+    text = text.replace(f"    {EVALUATED}", indent(own, "    "))
+    (begins,) = re.findall(r' {4}"""The loss of some rows, .*"""\n', text)
+    (folder / "train.py").write_text(text.replace(begins, f"{begins}    return {loss}\n") if loss else text)
     done = samples.run(folder, "train.py", "--data", str(data), DLH_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]
-    events = [json.loads(line) for line in (folder / "work" / "events" / "rank-0.jsonl").read_text().splitlines()]
-    values = [event["data"]["values"] for event in events if event["kind"] == "metric"]
-    costs = [(each["val/cost"], each["val/loss"]) for each in values if "val/cost" in each]
-    assert len(costs) == 2 and all(cost == pytest.approx(3 * loss) for cost, loss in costs)
+    return [json.loads(line) for line in (folder / "work" / "events" / "rank-0.jsonl").read_text().splitlines()]
+
+
+def values_of(events: list[dict[str, Any]], name: str) -> list[float]:
+    told = (event["data"]["values"] for event in events if event["kind"] == "metric")
+    return [values[name] for values in told if name in values]
+
+
+def test_a_metric_of_ones_own_is_told_beside_the_others_as_the_guide_says(tmp_path: Path) -> None:
+    events = guided(tmp_path)
+    costs, losses = values_of(events, "val/cost"), values_of(events, "val/loss")
+    assert len(costs) == 2 and costs == pytest.approx([3 * loss for loss in losses])
+
+
+def test_a_figure_of_ones_own_under_the_name_of_the_metric_chooses_the_best_epoch(tmp_path: Path) -> None:
+    events = guided(tmp_path, by='metrics["val"]["accuracy"] = 1.0 / run.position.step')
+    told = values_of(events, "val/accuracy")
+    saved = [event["data"] for event in events if event["kind"] == "checkpoint"]
+    (best,) = [one for one in saved if one["metric"] == pytest.approx(max(told))]
+    assert best["step"] == min(one["step"] for one in saved)
+    body = json.loads((tmp_path / "program" / "work" / "results" / "results.json").read_text())
+    assert body["metric"]["value_val"] == body["metrics"]["val"]["accuracy"] != pytest.approx(max(told))
+
+
+def test_a_loss_of_ones_own_is_what_is_trained_by(tmp_path: Path) -> None:
+    events = guided(tmp_path, loss="F.cross_entropy(outputs, targets) * 0 + outputs.sum() * 0 + 7.0")
+    assert values_of(events, "train/loss")[0] == pytest.approx(7.0) and values_of(events, "val/loss")[0] < 7.0
 
 
 def test_what_is_learned_as_a_difference_is_judged_by_the_sum() -> None:

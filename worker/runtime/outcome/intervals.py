@@ -27,10 +27,27 @@ Stretches = NDArray[np.int64]
 
 
 def stretches_of(moments: pa.Table) -> Stretches:
-    """Of the moments [N] that are foretold: of all series together, for they may have a day in common."""
-    _, places = np.unique(moments["time"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy(), return_inverse=True)
-    stretches: Stretches = places // (STRETCH_HORIZONS * int(moments[STEPS].to_numpy().max(initial=1)))
+    """Of the moments [N] that are foretold: of all series together, for they may have a day in common. A stretch ends
+    when one of them has had its steps: series whose moments lie between those of others make none shorter."""
+    times = moments["time"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
+    names = moments["series"].cast(pa.string()).combine_chunks()
+    series = names.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+    known, places = np.unique(times, return_inverse=True)
+    steps = STRETCH_HORIZONS * int(moments[STEPS].to_numpy().max(initial=1))
+    stretches: Stretches = np.searchsorted(_ends(series.astype(np.int64), places, len(known), steps), places, "right")
     return stretches
+
+
+def _ends(series: Stretches, places: Stretches, count: int, steps: int) -> list[int]:
+    """Places of moments, of `count`, before which stretches end: none has more than `steps` of a series."""
+    keys = np.unique(series * count + places)  # by series, and in time within each
+    firsts = np.arange(series.max(initial=-1) + 1) * count
+    lasts = np.searchsorted(keys, firsts + count)
+    ends, begins = list[int](), np.searchsorted(keys, firsts)
+    while (is_full := begins + steps < lasts).any():
+        ends.append(int((keys[(begins + steps)[is_full]] - firsts[is_full]).min()))
+        begins = np.searchsorted(keys, firsts + ends[-1])
+    return ends
 
 
 def enough(stretches: Stretches | None) -> bool:

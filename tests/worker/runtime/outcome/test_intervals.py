@@ -54,12 +54,28 @@ def test_the_intervals_of_a_forecast_hold_the_true_error_though_its_errors_hang_
 
 def test_stretches_are_of_all_series_together_and_few_of_them_tell_nothing() -> None:
     days = np.datetime64("2020-01-01", "us") + np.tile(np.arange(40), 2) * np.timedelta64(1, "D")
-    moments = pa.table({"time": days, "steps ahead": np.tile([1, 2, 3, 4], 20)})
+    names = np.repeat(["a", "b"], 40)
+    moments = pa.table({"series": names, "time": days, "steps ahead": np.tile([1, 2, 3, 4], 20)})
     found = stretches_of(moments)
     assert found.tolist() == np.tile(np.repeat(np.arange(5), 8), 2).tolist()
     outputs, targets = torch.randn(80, 1), torch.zeros(80)
     assert set(part_intervals(outputs, targets, 1.0, found)) == {"rmse", "mae"}
     assert part_intervals(outputs, targets, 1.0, np.minimum(found, 3)) == {}
+
+
+def test_series_whose_moments_lie_between_those_of_others_make_no_stretch_shorter() -> None:
+    hours = np.datetime64("2020-01-01", "us") + np.arange(40) * np.timedelta64(1, "h")
+    times = np.concatenate([hours + np.timedelta64(minutes, "m") for minutes in (0, 10, 25, 40)])
+    names = np.repeat(["a", "b", "c", "d"], 40)
+    found = stretches_of(pa.table({"series": names, "time": times, "steps ahead": np.tile([1, 2, 3, 4], 40)}))
+    assert found.tolist() == np.tile(np.repeat(np.arange(5), 8), 4).tolist()
+
+
+def test_no_series_has_more_steps_in_a_stretch_where_they_follow_one_another() -> None:
+    times = np.datetime64("2020-01-01", "us") + np.arange(32) * np.timedelta64(1, "h")
+    table = pa.table({"series": ["a"] * 16 + ["b"] * 16, "time": times, "steps ahead": np.tile([1, 2, 3, 4], 8)})
+    assert stretches_of(table).tolist() == [0] * 8 + [1] * 16 + [2] * 8
+    assert stretches_of(table.slice(0, 0)).tolist() == []
 
 
 def test_student_is_within_a_hundredth() -> None:
