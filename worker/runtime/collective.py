@@ -254,7 +254,7 @@ class TorchGroup:
             rows = max(1, PIECE_BYTES // (row_bytes * size))
             for first in range(0, max(counts), rows):
                 span = slice(first, first + rows)
-                self._gather_piece(tensor[span], [part[span] for part in whole.split(counts)])
+                self._gather_piece(tensor[span], [part[span] for part in torch.split(whole, counts)])
         return whole
 
     def _gather_piece(self, own: Tensor, places: list[Tensor]) -> None:
