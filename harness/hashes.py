@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from io import BufferedReader
+from weakref import WeakValueDictionary
 
 SETTLED_NS = 2_000_000_000
 MOST = 20_000
@@ -25,12 +26,20 @@ class Hashes:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, int], tuple[_Mark, str]] = OrderedDict()
+        self._turns: WeakValueDictionary[tuple[int, int], threading.Lock] = WeakValueDictionary()
         self._lock = threading.Lock()
 
     def sha256(self, stream: BufferedReader) -> str:
-        """Of the whole file, which is open at its beginning."""
+        """Of the whole file, which is open at its beginning. Who asks while another reads it waits for that one's."""
         told = os.fstat(stream.fileno())
-        file, mark = (told.st_dev, told.st_ino), _mark(told)
+        file = told.st_dev, told.st_ino
+        with self._lock:
+            turn = self._turns.setdefault(file, threading.Lock())
+        with turn:
+            return self._known_or_read(stream, file, told)
+
+    def _known_or_read(self, stream: BufferedReader, file: tuple[int, int], told: os.stat_result) -> str:
+        mark = _mark(told)
         with self._lock:
             known = self._known.get(file)
             if known is not None and known[0] == mark:

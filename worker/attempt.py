@@ -85,10 +85,11 @@ class Attempt:
         """This node has rank 0: it runs the rendezvous and writes checkpoints and results."""
         return self.node == self.plan.nodes[0]
 
-    @property
-    def is_dispensable(self) -> bool:
-        """Whether an elastic run goes on without this node, as far as its plan tells: others may have left before."""
-        elsewhere = self.plan.world_size - len(self.local_ranks)
+    def is_dispensable(self, elsewhere: int | None) -> bool:
+        """Whether an elastic run goes on without this node. `elsewhere`: ranks that the other nodes have now; None: as
+        many as by the plan."""
+        if elsewhere is None:
+            elsewhere = self.plan.world_size - len(self.local_ranks)
         return not self.first and 0 < self.plan.least <= elsewhere
 
     @property

@@ -82,6 +82,8 @@ class Seen:
     """Ranks give up others that are cut off, long before they would count as standing still."""
     reaches: bool | None = None
     """Whether the other nodes answered while the ranks here stood still; None: nobody could tell."""
+    elsewhere: int | None = None
+    """Ranks of an elastic run that have a place on other nodes; None: nobody has said."""
     port: int | None = None
     """Of the rendezvous that the launcher of the first node opened."""
     leaves: bool = False
@@ -97,6 +99,8 @@ class Seen:
                 self.port = int(body["port"])
             if isinstance(body.get("reaches"), bool):
                 self.reaches = body["reaches"]
+            if "elsewhere" in body:
+                self.elsewhere = int(body["elsewhere"])
             if body.get("own") and body["rank"] in ranks:
                 self.codes[body["rank"]] = int(body["code"])
 

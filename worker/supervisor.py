@@ -198,7 +198,8 @@ class Supervisor:
         assert self.sandbox  # noqa: S101 - only called while it runs
         self._notice()
         if self.seen.leaves:
-            gains = self._running and not self.attempt.is_dispensable and not self.leaving.is_overdue
+            needed = not self.attempt.is_dispensable(self.seen.elsewhere)
+            gains = self._running and needed and not self.leaving.is_overdue
             self.warden.leave(gains=gains)
         if self.warden.ends(now_s, fenced=self.forwarder.fenced.is_set()):
             self.sandbox.kill()

@@ -6,10 +6,12 @@ the password of the node's own user: `ACL SETUSER ... #<sha256>`.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -213,13 +215,29 @@ def _with_user(url: str, user: str, secret: str) -> str:
 
 def store_id() -> str:
     """What tells this store from any other, made at first use: a joining machine must read it in its own folder."""
-    file = settings.STORE.root / STORE_MARK
+    file: Path = settings.STORE.root / STORE_MARK
     settings.STORE.root.mkdir(parents=True, exist_ok=True)
     if not file.exists():
-        draft = file.with_name(f"{STORE_MARK}.{secrets.token_hex(4)}")
-        draft.write_text(secrets.token_hex(16))
-        draft.replace(file)
+        _mark_make(file)
     return file.read_text().strip()
+
+
+def _mark_make(file: Path) -> None:
+    """Of two who do so at once one wins, and both read its mark: who joined by the other would be turned away."""
+    draft = file.with_name(f"{STORE_MARK}.{secrets.token_hex(4)}")
+    try:
+        with draft.open("w") as stream:
+            stream.write(secrets.token_hex(16))
+            stream.flush()
+            os.fsync(stream.fileno())  # before it has its name: a power cut would leave an empty mark, for good
+        try:
+            os.link(draft, file)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def node_find(secret: str) -> Node | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -49,6 +52,26 @@ def test_a_file_at_rest_is_read_once_for_all_who_ask(folder, read, monkeypatch):
     assert (listed(folder), read) == (first, ["state.pt"])
     folder.rename(folder.with_name("step-00000020"))
     assert (listed(folder.with_name("step-00000020")), read) == (first, ["state.pt"])
+
+
+def test_several_who_ask_at_once_wait_for_the_one_that_reads(folder, monkeypatch):
+    monkeypatch.setattr(hashes, "SETTLED_NS", 0)
+    monkeypatch.setattr(trees, "_hashes", Hashes())
+    digest, reads, others = hashlib.file_digest, [], Barrier(3)
+
+    def slow(stream, kind):
+        reads.append(stream)
+        time.sleep(0.5)
+        return digest(stream, kind)
+
+    def asked(_):
+        others.wait(30.0)
+        return listed(folder)
+
+    monkeypatch.setattr(hashlib, "file_digest", slow)
+    with ThreadPoolExecutor(3) as pool:
+        assert len(set(pool.map(asked, range(3)))) == 1
+    assert len(reads) == 1
 
 
 def test_one_that_changed_a_moment_ago_is_read_again(folder, read):

@@ -27,10 +27,14 @@ def test_a_time_that_is_none_is_refused_by_its_name(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("node", "least", "is_dispensable"), [("b", 2, True), ("b", 3, False), ("b", 0, False), ("a", 1, False)]
+    ("node", "least", "elsewhere", "is_dispensable"),
+    [
+        *[("b", 2, None, True), ("b", 3, None, False), ("b", 0, None, False), ("a", 1, None, False)],
+        *[("b", 2, 1, False), ("b", 1, 1, True), ("b", 1, 0, False)],
+    ],
 )
 def test_an_elastic_run_goes_on_without_a_node_that_is_not_its_first_where_enough_ranks_remain(
-    tmp_path: Path, node: str, least: int, *, is_dispensable: bool
+    tmp_path: Path, node: str, least: int, elsewhere: int | None, *, is_dispensable: bool
 ) -> None:
     ranks = tuple(
         RankPlan(rank=rank, node="ab"[rank // 2], local_rank=rank % 2, device="cpu", threads=1) for rank in range(4)
@@ -39,4 +43,4 @@ def test_an_elastic_run_goes_on_without_a_node_that_is_not_its_first_where_enoug
         job_id="job1", token=1, mode="sync", job_dir=str(tmp_path), dataset_dir=str(tmp_path), ranks=ranks, least=least,
         limits=Limits(memory_bytes=1, disk_bytes=1), minimum_sandbox_level=0, own_code=False,
     )  # fmt: skip
-    assert Attempt(plan, RunPaths(tmp_path), node).is_dispensable is is_dispensable
+    assert Attempt(plan, RunPaths(tmp_path), node).is_dispensable(elsewhere) is is_dispensable

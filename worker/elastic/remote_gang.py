@@ -101,7 +101,7 @@ class RemoteGang(Gang):
             self._start(body["slot"], returned=bool(body["start"]))
         elif "say" in body and process is not None:
             if "seat" in body["say"]:
-                self._generation = max(self._generation, body["say"]["seat"]["generation"])
+                self._seated(body["say"]["seat"])
                 self._copies.pop(body["slot"], None)
             process.send(**body["say"])
         elif "kill" in body and process is not None:
@@ -115,6 +115,12 @@ class RemoteGang(Gang):
             self._finish(set(body["over"]))
         elif "apart" in body:
             self._part()
+
+    def _seated(self, seat: dict[str, Any]) -> None:
+        """Of each generation the supervisor learns once how many ranks other nodes have: whether it goes on without."""
+        if seat["generation"] > self._generation:
+            self._generation = seat["generation"]
+            self._tell({"elsewhere": len(set(seat["slots"]) - set(self.local))})
 
     def _start(self, slot: int, *, returned: bool) -> None:
         process = local_start(self.config, self.local[slot], returned=returned)

@@ -6,6 +6,7 @@ The one module that imports Horovod, and only where there is more than one rank.
 from __future__ import annotations
 
 import copy
+import math
 import os
 import socket
 import struct
@@ -30,7 +31,8 @@ waits in vain is ended by who started it. The watchdog of the node whose rank st
 gave up before would make it a lost one, and have the run start again."""
 LOOK_S = 0.05
 PIECE_BYTES = 64 << 20
-"""Of a broadcast, sent at once: a GPU that holds a stage need not have room for all, and Horovod counts to 2^31."""
+"""Of a broadcast, sent at once: a GPU that holds a stage need not have room for all, and Horovod counts to 2^31. Of
+what torch.distributed gathers, from all ranks together."""
 CONNECT_S = 5.0
 
 
@@ -240,18 +242,29 @@ class TorchGroup:
                 piece.copy_(moved)
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """Tensors of all ranks one after another; padded to the longest on the way."""
-        moved = tensor.to(self._device).contiguous()
-        lengths = torch.zeros(self._dist.get_world_size(), dtype=torch.int64, device=self._device)
-        lengths[self._dist.get_rank()] = len(moved)
+        """Tensors of all ranks one after another, piece by piece: beside the whole no second copy of it is held."""
+        size = self._dist.get_world_size()
+        lengths = torch.zeros(size, dtype=torch.int64, device=self._device)
+        lengths[self._dist.get_rank()] = len(tensor)
         with _peers():
             self._dist.all_reduce(lengths)
-            padded = moved.new_zeros((int(lengths.max()), *moved.shape[1:]))
-            padded[: len(moved)] = moved
-            parts = [torch.empty_like(padded) for _ in lengths]
-            self._dist.all_gather(parts, padded)
-        whole = torch.cat([part[:length] for part, length in zip(parts, lengths.tolist(), strict=True)])
-        return whole.to(tensor.device)
+            counts: list[int] = lengths.tolist()
+            whole = tensor.new_empty((sum(counts), *tensor.shape[1:]))
+            row_bytes = max(1, whole.element_size() * math.prod(whole.shape[1:]))
+            rows = max(1, PIECE_BYTES // (row_bytes * size))
+            for first in range(0, max(counts), rows):
+                span = slice(first, first + rows)
+                self._gather_piece(tensor[span], [part[span] for part in torch.split(whole, counts)])
+        return whole
+
+    def _gather_piece(self, own: Tensor, places: list[Tensor]) -> None:
+        """What each rank has of a piece, into its place; padded to the longest on the way."""
+        padded = own.new_zeros((max(map(len, places)), *own.shape[1:]), device=self._device)
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in places]
+        self._dist.all_gather(parts, padded)
+        for place, part in zip(places, parts, strict=True):
+            place.copy_(part[: len(place)])
 
     def close(self) -> None:
         """Leave; the others must leave as well. One that left a moment earlier is no failure of this rank."""

@@ -10,6 +10,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -24,11 +25,11 @@ from harness.client.cli.output import JsonFlag, console, json_print, notes, size
 from harness.client.cli.paths import path_meant
 from harness.client.client import Json
 from harness.client.config import environment_text, private_write
-from harness.client.errors import BadInput, ClientError, Unreachable
+from harness.client.errors import ApiError, BadInput, ClientError, Unreachable
 from harness.client.transport import Transport
 
 app = typer.Typer(help="This machine as a node of the pool.", no_args_is_help=True)
-STORE_MARK = ".dlh-store"
+STORE_MARK, CLOCK_OFF = ".dlh-store", "clock_off"
 STACK_HOME = Path(__file__).resolve().parents[3] / "var"
 """Where `make run` keeps everything if nobody names a folder."""
 DOCTOR_TIMEOUT_S = 180.0
@@ -166,10 +167,16 @@ def _doctor_run_joined(folder: Path, node: Json) -> Json:
 
 def _joined(url: str, token: str, facts: Json) -> Json:
     """The portal's answer. Raises `ApiError`, `Unreachable`."""
-    body = {"token": token, **{name: facts[name] for name in ("version", "plan_version", "time_s")}}
+    body = {"token": token, **{name: facts[name] for name in ("version", "plan_version")}}
     transport = Transport(url)
     try:
-        return dict(transport.json("POST", "/pool/join", json=body))
+        try:
+            return dict(transport.json("POST", "/pool/join", json=body | {"time_s": time.time()}))
+        except ApiError as error:
+            if error.code != CLOCK_OFF:
+                raise
+        # The way there may have taken that long (a name server that is away, TLS); now there is a connection.
+        return dict(transport.json("POST", "/pool/join", json=body | {"time_s": time.time()}))
     except Unreachable as error:
         hint = "Is it running, and can this machine reach it? Check the address that you gave to dlh node join."
         raise Unreachable(str(error), hint=hint) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from harness.jobs.models import JobAttempt
@@ -33,9 +33,18 @@ class WidthRequest:
         return {**asdict(self), "slots": list(self.slots)}
 
 
+_NAMES = frozenset(field.name for field in fields(WidthRequest))
+
+
 def width_request_read(body: Mapping[str, Any]) -> WidthRequest | None:
-    """Inverse of `WidthRequest.to_dict`; None where nothing was ever asked for but what the plan says."""
-    return WidthRequest(**{**body, "slots": tuple(body["slots"])}) if body else None
+    """Inverse of `WidthRequest.to_dict`; None where nothing was ever asked for but what the plan says.
+
+    Rows outlive releases: what is not known here is passed over, as in `plan_read`.
+    """
+    if not body:
+        return None
+    known = {name: value for name, value in body.items() if name in _NAMES}
+    return WidthRequest(**{**known, "slots": tuple(body["slots"])})
 
 
 def width_of(attempt: JobAttempt) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import stat
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -62,6 +63,24 @@ def test_a_machine_joins_with_one_command_and_its_secret_is_for_its_owner_alone(
     assert again.code == 2 and "has been used" in again.err and "dlh pool add" in again.err
     twice = dlh("node", "join", portal.url, token, "--home", home, "--no-start")
     assert twice.code == 2 and "already joined, as node-2" in twice.err
+
+
+def test_a_long_way_to_the_portal_is_not_taken_for_a_clock_that_is_off(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.pool import joining
+
+    look_up, slow = socket.getaddrinfo, [4.0]
+
+    def looked_up(host: Any, port: Any, *more: Any, **options: Any) -> Any:
+        if str(port) == portal.url.rpartition(":")[2] and slow:
+            time.sleep(slow.pop())  # as where the first of two name servers is away
+        return look_up(host, port, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    monkeypatch.setattr(joining, "CLOCK_LIMIT_S", 2.0)
+    joined = dlh("node", "join", portal.url, token, "--home", tmp_path / "node", "--no-start")
+    assert joined.code == 0 and not slow, joined.err
 
 
 def test_another_store_under_the_same_path_is_noticed(

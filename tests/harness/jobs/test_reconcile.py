@@ -18,7 +18,7 @@ from harness.jobs.control.streams import READ_BY_KEY
 from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, JobEvent, MetricPoint
 from harness.pool.models import Node
 from harness.release import release
-from tests.harness.jobs.helpers import age, event, place_now, run_now, stops, tick_later
+from tests.harness.jobs.helpers import age, event, place_now, queue, run_now, stops, tick_later
 from worker.events import control_stream
 
 pytestmark = pytest.mark.django_db
@@ -378,3 +378,16 @@ def test_an_attempt_that_cannot_be_judged_does_not_hold_up_the_others(job_make, 
     tasks_sent.clear()
     reconcile()
     assert [plan["job_id"] for plan in starts(tasks_sent)] == [second.job_id]
+
+
+def test_a_wish_with_a_field_of_a_newer_release_holds_up_nobody(job_make, node_make):
+    node = node_make(cpus=2)
+    first, second = (job_make(resources={"device": "cpu", "count": 1}) for _ in range(2))
+    attempt = run_now(first)
+    width = {"number": 1, "slots": [0], "asked_at": timezone.now().isoformat(), "done": True, "later": "x"}
+    JobAttempt.objects.filter(pk=attempt.pk).update(width=width)
+    Node.objects.filter(pk=node.pk).update(running=[{"job_id": first.pk, "token": attempt.number}])
+    queue(second)
+    reconcile()
+    second.refresh_from_db()
+    assert second.state == "placed"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 
 import pytest
 import redis
+from django.conf import settings
 from django.utils import timezone
 
 from harness.accounts.leaving import user_delete
@@ -248,3 +252,18 @@ def test_a_broker_that_knows_no_keys_that_are_only_written_lets_the_node_read_th
 def test_every_store_has_a_mark_of_its_own():
     assert len(joining.store_id()) == 32
     assert joining.store_id() == joining.store_id()
+
+
+def test_two_who_ask_at_once_for_the_mark_of_a_new_store_are_told_the_same(monkeypatch):
+    both, made = Barrier(2, timeout=30.0), secrets.token_hex
+
+    def made_by_both(count):
+        both.wait()
+        return made(count)
+
+    monkeypatch.setattr(joining.secrets, "token_hex", made_by_both)
+    with ThreadPoolExecutor(2) as pool:
+        told = list(pool.map(lambda _: joining.store_id(), range(2)))
+    monkeypatch.undo()
+    assert set(told) == {joining.store_id()}
+    assert [path.name for path in settings.STORE.root.glob(f"{joining.STORE_MARK}*")] == [joining.STORE_MARK]

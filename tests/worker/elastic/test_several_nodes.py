@@ -7,8 +7,9 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -29,6 +30,7 @@ from worker.runtime.checkpoint import CheckpointStore
 pytestmark = pytest.mark.ranks
 EPOCHS = 40
 HELD = 11
+NO_MORE: Mapping[str, str] = MappingProxyType({})
 LOADING_S = 2.0
 """Between two copies: so that a process that loads is there before the training is over."""
 GATE = """
@@ -41,15 +43,19 @@ GATE = """
 
 
 class Elastic:
-    """A job with so many ranks on each node, of which one will do."""
+    """A job with so many ranks on each node, of which one will do, or `least`."""
 
-    def __init__(self, pair: Pair, program: Path, *ranks: int) -> None:
+    def __init__(
+        self, pair: Pair, program: Path, *ranks: int, least: int = 1, more: Mapping[str, str] = NO_MORE
+    ) -> None:
+        """`more`: further nodes, and where they are."""
         self.pair = pair
         shutil.copytree(program, pair.paths.program, ignore=shutil.ignore_patterns("undisturbed", "data"))
         train = (program / "train.py").read_text()
         (pair.paths.program / "train.py").write_text(train.replace(STEP, GATE + STEP))
         self.open_to(0)
-        nodes = [node for node, count in zip(NODES, ranks, strict=True) for _ in range(count)]
+        places = {**dict(zip(NODES, pair.addresses, strict=True)), **more}
+        nodes = [node for node, count in zip(places, ranks, strict=True) for _ in range(count)]
         plan = RunPlan(
             job_id="job1", token=1, mode="sync", job_dir=str(pair.paths.root), dataset_dir=str(program / "data"),
             ranks=tuple(
@@ -57,11 +63,11 @@ class Elastic:
                 for rank, node in enumerate(nodes)
             ),
             limits=Limits(memory_bytes=2 << 30, disk_bytes=1 << 30), minimum_sandbox_level=0, own_code=False,
-            addresses=dict(zip(NODES, pair.addresses, strict=True)), least=1, word="word",
+            addresses=places, least=least, word="word",
         )  # fmt: skip
         file = pair.folder / "plan.json"
         file.write_text(plan.to_json())
-        for node in NODES:
+        for node in places:
             pair.call(node, START, str(file))
 
     def open_to(self, step: int) -> None:
@@ -105,10 +111,13 @@ class Elastic:
 
     def lose(self, node: str) -> None:
         """The machine is gone: the supervisor, and with it the sandbox."""
-        entry = json.loads(self.pair.of(node).pid_file(1).read_text())
         gone = self.processes(node)
-        os.kill(entry["pid"], signal.SIGKILL)
+        self.signal(node, signal.SIGKILL)
         psutil.wait_procs(gone)
+
+    def signal(self, node: str, number: int) -> None:
+        """Of the supervisor."""
+        os.kill(json.loads(self.pair.of(node).pid_file(1).read_text())["pid"], number)
 
     def notes(self) -> list[str]:
         """What the first rank has told people."""

@@ -55,6 +55,28 @@ except SystemExit as end:
     print(end, flush=True)
 os._exit(0)
 """
+GATHERS = """
+import os, resource, sys, torch
+from worker.runtime import collective
+collective.PIECE_BYTES = 1 << 20
+group = collective.join(sys.argv[1], 0.1, torch.device("cpu"))
+rank = int(os.environ.get("RANK") or os.environ["HOROVOD_RANK"])
+group.gather(torch.ones(3, 2))
+rows = 400_000 + 7 * rank
+own = torch.full((rows, 50), float(rank))
+own[:, 1] = torch.arange(rows)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+whole = group.gather(own)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+if rank == 0:
+    assert torch.equal(whole[:rows], own) and float(whole[rows, 0]) == 1.0 and len(whole) == 2 * rows + 7
+else:
+    assert torch.equal(whole[-rows:], own) and float(whole[0, 0]) == 0.0 and len(whole) == 2 * rows - 7
+print((peak - before) * 1024, whole.nbytes, flush=True)
+group.gather(torch.ones(1))
+os._exit(0)
+"""
+"""Rows of 50 numbers, another number of rows on each rank: how much more memory it took at most, and the result has."""
 LATE_WAKES_MOST = 400
 """In two seconds of waiting: 40 are usual, looking every 0.2 ms took 4,300."""
 
@@ -136,19 +158,31 @@ def test_a_signal_is_heard_by_a_rank_that_waits_for_a_sum() -> None:
     assert _first_of_two("signal") == "told to end"
 
 
-@pytest.mark.ranks
-@pytest.mark.parametrize("backend", ["horovod", "torch"])
-def test_all_ranks_begin_with_the_same_whatever_kind_of_numbers_a_model_is_made_of(backend: str) -> None:
+def _of_two(program: str, backend: str) -> list[list[str]]:
+    """The words that each of two ranks prints."""
     common = samples.BARE | {"PYTHONPATH": str(samples.PROJECT)}
     ranks = [
-        subprocess.Popen([sys.executable, "-c", KINDS, backend], env=common | told, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", program, backend], env=common | told, stdout=subprocess.PIPE, text=True)
         for told in rank_environments(2, backend)
     ]
     try:
-        first, second = (rank.communicate(timeout=120)[0].split() for rank in ranks)
+        return [rank.communicate(timeout=120)[0].split() for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("backend", ["horovod", "torch"])
+def test_what_all_ranks_have_is_gathered_without_a_second_copy_of_the_whole(backend: str) -> None:
+    for more_bytes, whole_bytes in _of_two(GATHERS, backend):
+        assert int(more_bytes) < 1.5 * int(whole_bytes)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("backend", ["horovod", "torch"])
+def test_all_ranks_begin_with_the_same_whatever_kind_of_numbers_a_model_is_made_of(backend: str) -> None:
+    first, second = _of_two(KINDS, backend)
     assert first == second
     assert first[2:] == ["(6+0j)", *["(2+0j)"] * 5, "(2-4j)"]
 
