@@ -7,7 +7,9 @@ from types import UnionType
 from typing import Annotated, Generic, TypeVar, Union, get_args, get_origin
 
 from ninja import Schema
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+
+from codegen.moments import no_number
 
 Item = TypeVar("Item")
 
@@ -20,7 +22,7 @@ def _in_utc(moment: datetime) -> datetime:
         raise ValueError("must lie in the years 1 to 9999, in UTC as well") from error
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Moment = Annotated[AwareDatetime, BeforeValidator(no_number), AfterValidator(_in_utc)]
 
 
 class Strict(Schema):

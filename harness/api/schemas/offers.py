@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import BeforeValidator, Field, model_validator
 
-from codegen.moments import day_as_its_end
+from codegen.moments import day_as_its_end, no_number
 from harness.api.schemas.base import Strict
 from harness.api.schemas.jobs import SpecIn
 
@@ -16,7 +16,7 @@ from harness.api.schemas.jobs import SpecIn
 class AskedIn(Strict):
     """What is wanted of an offer. Deadline, device, count and mode that are left out are those of the spec."""
 
-    deadline: Annotated[datetime, BeforeValidator(day_as_its_end)] | None = Field(
+    deadline: Annotated[datetime, BeforeValidator(no_number), BeforeValidator(day_as_its_end)] | None = Field(
         None,
         description="Requested finish; null: none. Without a zone: UTC; a day alone means its end. Of a job that was "
         "submitted it stays.",
