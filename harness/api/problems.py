@@ -8,7 +8,10 @@ from typing import Any
 
 from ninja import NinjaAPI
 from ninja.errors import ValidationError, ValidationErrorContext
+from ninja.openapi.schema import OpenAPISchema
 from pydantic import BaseModel
+
+from harness.api.document import document_complete
 
 _OUTER = {"body", "filters", "query"}
 """Names of lone arguments, which say nothing to a caller."""
@@ -34,7 +37,13 @@ _TIME = "must be a time, as in 2030-01-31T12:00:00Z"
 
 
 class WordedApi(NinjaAPI):
-    """An API whose refusals of values are made for people."""
+    """An API whose refusals of values are made for people, and whose document tells of them."""
+
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
+    ) -> OpenAPISchema:
+        """The document, with what holds for all operations."""
+        return document_complete(super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params))
 
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
