@@ -65,15 +65,17 @@ def _problem(item: dict[str, Any], place: tuple[Any, ...], siblings: list[str]) 
     if (names[1:] and names[0] in _OUTER) or names == ["body"]:
         names = names[1:]
     field = ".".join(names)
+    is_no_body = not names and item.get("type") == "missing"
     return {
         "field": field or None,
-        "message": _message(item),
+        "message": "The request has no body." if is_no_body else problem_words(item),
         "hint": _hint(item, names[-1] if names else "", siblings),
         "type": item.get("type", ""),
     }
 
 
-def _message(item: dict[str, Any]) -> str:
+def problem_words(item: dict[str, Any]) -> str:
+    """What is wrong with a value, of an error as pydantic tells it."""
     kind, context = str(item.get("type", "")), item.get("ctx") or {}
     listed = _LISTED.fullmatch(str(context.get("pattern", ""))) if kind == "string_pattern_mismatch" else None
     if listed is not None:
@@ -95,6 +97,8 @@ def _hint(item: dict[str, Any], name: str, siblings: list[str]) -> str:
     if item.get("type") == "extra_forbidden":
         close = difflib.get_close_matches(name, siblings, n=3)
         return f"Did you mean {' or '.join(close)}? {known}" if close else known
+    if item.get("type") == "missing" and not name:
+        return "Send one as JSON; /api/v1/docs describes what it takes."
     if item.get("type") == "missing":
         return f"Add {name}. {known}".strip()
     shown = repr(item.get("input"))

@@ -126,6 +126,12 @@ def test_a_reservation_needs_the_zone_of_its_times(bearer: Any, people: SimpleNa
     assert (error["field"], error["message"]) == ("ends_at", "ends_at: needs a zone, as in 2030-01-31T12:00:00Z")
 
 
+def test_a_body_that_is_missing_is_told_as_such(caller: Client) -> None:
+    error = caller.post(f"{API}/projects", "", "application/json").json()["error"]
+    assert (error["message"], error["field"]) == ("The request has no body.", None)
+    assert "as JSON" in error["hint"]
+
+
 def test_no_refusal_repeats_a_password(bearer: Any, people: SimpleNamespace) -> None:
     body = {"username": "x", "password": "p" * 201}
     answer = bearer(people.admin, "admin").post(f"{API}/users", json.dumps(body), "application/json")
