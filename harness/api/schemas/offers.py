@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import BeforeValidator, Field, model_validator
 
 from codegen.moments import day_as_its_end, no_number
-from harness.api.schemas.base import Strict
+from harness.api.schemas.base import Moment, Strict
 from harness.api.schemas.jobs import SpecIn
 
 
@@ -74,7 +74,7 @@ class AcceptIn(Strict):
     """Which line to take."""
 
     line: int | None = Field(None, ge=0, description="`place` of the line; null: the recommended one.")
-    made_at: datetime | None = Field(
+    made_at: Moment | None = Field(
         None,
         description="`made_at` of the offer that you look at; it has to be given with `line`. Where the offer was "
         "priced anew since, nothing is taken.",
