@@ -7,6 +7,26 @@ from datetime import date, datetime, time
 DAY_END = time(23, 59, 59)
 
 
+def no_number(value: object) -> object:
+    """The value. Raises `ValueError` for a number, also in a text, which would count seconds since 1970.
+
+    Who writes 2030 means no first hour of 1970.
+    """
+    if _is_number(value):
+        raise ValueError("must be a time, as in 2030-01-31T12:00:00Z, not a number")
+    return value
+
+
+def _is_number(value: object) -> bool:
+    if not isinstance(value, str):
+        return isinstance(value, (int, float))
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
 def day_as_its_end(value: object) -> object:
     """A day without a time as its last second, in no zone yet; anything else as it is.
 

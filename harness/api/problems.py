@@ -8,7 +8,10 @@ from typing import Any
 
 from ninja import NinjaAPI
 from ninja.errors import ValidationError, ValidationErrorContext
+from ninja.openapi.schema import OpenAPISchema
 from pydantic import BaseModel
+
+from harness.api.document import document_complete
 
 _OUTER = {"body", "filters", "query"}
 """Names of lone arguments, which say nothing to a caller."""
@@ -34,7 +37,13 @@ _TIME = "must be a time, as in 2030-01-31T12:00:00Z"
 
 
 class WordedApi(NinjaAPI):
-    """An API whose refusals of values are made for people."""
+    """An API whose refusals of values are made for people, and whose document tells of them."""
+
+    def get_openapi_schema(
+        self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
+    ) -> OpenAPISchema:
+        """The document, with what holds for all operations."""
+        return document_complete(super().get_openapi_schema(path_prefix=path_prefix, path_params=path_params))
 
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
@@ -56,15 +65,17 @@ def _problem(item: dict[str, Any], place: tuple[Any, ...], siblings: list[str]) 
     if (names[1:] and names[0] in _OUTER) or names == ["body"]:
         names = names[1:]
     field = ".".join(names)
+    is_no_body = not names and item.get("type") == "missing"
     return {
         "field": field or None,
-        "message": _message(item),
+        "message": "The request has no body." if is_no_body else problem_words(item),
         "hint": _hint(item, names[-1] if names else "", siblings),
         "type": item.get("type", ""),
     }
 
 
-def _message(item: dict[str, Any]) -> str:
+def problem_words(item: dict[str, Any]) -> str:
+    """What is wrong with a value, of an error as pydantic tells it."""
     kind, context = str(item.get("type", "")), item.get("ctx") or {}
     listed = _LISTED.fullmatch(str(context.get("pattern", ""))) if kind == "string_pattern_mismatch" else None
     if listed is not None:
@@ -86,6 +97,8 @@ def _hint(item: dict[str, Any], name: str, siblings: list[str]) -> str:
     if item.get("type") == "extra_forbidden":
         close = difflib.get_close_matches(name, siblings, n=3)
         return f"Did you mean {' or '.join(close)}? {known}" if close else known
+    if item.get("type") == "missing" and not name:
+        return "Send one as JSON; /api/v1/docs describes what it takes."
     if item.get("type") == "missing":
         return f"Add {name}. {known}".strip()
     shown = repr(item.get("input"))

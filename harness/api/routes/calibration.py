@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
 
 from harness.api.auth import person
+from harness.api.document import media
 from harness.api.schemas.base import Items
 from harness.api.schemas.calibration import (
     AccuracyOut,
@@ -112,7 +113,7 @@ def calibration_start_all(request: HttpRequest, body: CalibrationsIn) -> Status[
     return Status(201, {"items": [_run_out(run) for run in runs]})
 
 
-@router.get("/points.{form}", summary="Measured points as a file")
+@router.get("/points.{form}", summary="Measured points as a file", openapi_extra=media("text/csv", "application/json"))
 def calibration_points(
     request: HttpRequest, form: str, kind: Annotated[str, Query(max_length=8)] = "", device: Device = ""
 ) -> HttpResponse:

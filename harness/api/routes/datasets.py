@@ -14,6 +14,7 @@ from codegen.profile.types import DatasetProfile
 from codegen.task import task_guessed
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
+from harness.api.document import media
 from harness.api.paging import Paging, page_body
 from harness.api.schemas.base import Done, PageOf, Strict
 from harness.api.schemas.datasets import DatasetOut, DatasetPatch, DatasetRef, RowsOut
@@ -139,7 +140,9 @@ def dataset_rows(
     return selectors.dataset_rows(dataset, offset=offset, limit=limit)
 
 
-@router.api_operation(["GET", "HEAD"], "/{dataset_id}/thumbnails/{name}", summary="A thumbnail")
+@router.api_operation(
+    ["GET", "HEAD"], "/{dataset_id}/thumbnails/{name}", summary="A thumbnail", openapi_extra=media("image/*")
+)
 def dataset_thumbnail(request: HttpRequest, dataset_id: str, name: str) -> HttpResponseBase:
     """One small picture that the profile names."""
     dataset = selectors.dataset_get(user=person(request), dataset_id=dataset_id)

@@ -17,6 +17,7 @@ from redis import RedisError
 from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.models import User
 from harness.api.auth import person
+from harness.api.document import media
 from harness.api.exposition import exposition
 from harness.api.schemas.base import Done, Items
 from harness.api.schemas.pool import (
@@ -204,7 +205,7 @@ def readers(request: HttpRequest) -> Any:
     return reading_state()
 
 
-@health_router.get("/metrics", response={200: None}, summary="Gauges for Prometheus")
+@health_router.get("/metrics", response={200: None}, summary="Gauges for Prometheus", openapi_extra=media("text/plain"))
 def metrics(request: HttpRequest) -> HttpResponse:
     """Jobs by state, nodes, devices, the reading of events, free disk: text in Prometheus' format, for a read token.
 

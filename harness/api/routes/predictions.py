@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Annotated, Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from ninja import File, Form, Query, Router, Status
+from ninja.errors import HttpError
 from ninja.files import UploadedFile
 from ninja.throttling import UserRateThrottle
 from pydantic import ValidationError
 
 from harness.api.auth import person
 from harness.api.paging import Paging, page_body
+from harness.api.problems import problem_words
 from harness.api.schemas.base import Done, PageOf
 from harness.api.schemas.telemetry import THRESHOLD_LETTERS_MAX, PredictionJsonIn, PredictionOut
 from harness.errors import Invalid, TooLarge
@@ -21,6 +24,7 @@ from harness.jobs import selectors, services
 from harness.jobs.models import Job, Prediction
 from harness.jobs.predictions import FROM_END
 from harness.paging import page_of
+from harness.plain import json_read
 from harness.responses import begun, chunks_response, file_response
 from worker.words import size_words
 
@@ -85,18 +89,38 @@ def _records(request: HttpRequest) -> tuple[str, bytes, str, str]:
     """(name of the input, its bytes, checkpoint, threshold)."""
     if request.content_type != "application/json":
         raise Invalid("There is no input.", field="input", hint="Send a file as form field `input`, or JSON records.")
+    body = _json_body(request)
+    if body.from_end:
+        return FROM_END, b"", body.checkpoint, body.threshold
+    return "records.json", _records_bytes(body.records), body.checkpoint, body.threshold
+
+
+def _json_body(request: HttpRequest) -> PredictionJsonIn:
     try:
-        body = PredictionJsonIn.model_validate_json(request.body)
+        given = json_read(request.body)
+    except ValueError as error:
+        raise HttpError(400, "The body cannot be read.") from error
+    try:
+        return PredictionJsonIn.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "records"
         hint = "Send {records: [{column: value}]}, or {from_end: true} of a forecast."
-        message = first["msg"].removeprefix("Value error, ")
-        raise Invalid(f"{field}: {message}", field=field, hint=hint) from error
-    if body.from_end:
-        return FROM_END, b"", body.checkpoint, body.threshold
-    data = json.dumps(body.records, allow_nan=False).encode()
-    return "records.json", data, body.checkpoint, body.threshold
+        raise Invalid(f"{field}: {problem_words(dict(first))}", field=field, hint=hint) from error
+
+
+def _records_bytes(records: list[dict[str, Any]]) -> bytes:
+    """Raises `Invalid` for NaN and infinity, which pandas writes where a value is missing."""
+    for number, record in enumerate(records):
+        for column, value in record.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                field = f"records.{number}.{column}"
+                hint = "Send null where a value is missing."
+                raise Invalid(f"{field}: must be a finite number, not {value}", field=field, hint=hint)
+    try:
+        return json.dumps(records, allow_nan=False).encode()
+    except ValueError as error:
+        raise Invalid("records: a list holds a number that is not finite", field="records") from error
 
 
 @router.get("/{job_id}/predictions", response=PageOf[PredictionOut], summary="Predictions of a job")

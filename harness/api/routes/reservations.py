@@ -27,7 +27,6 @@ from harness.api.schemas.queue import (
     ReservationLook,
     ReservationOut,
 )
-from harness.errors import Invalid
 from harness.jobs import drain
 from harness.jobs.consequences import (
     change_consequences,
@@ -80,12 +79,8 @@ def reservation_create(request: HttpRequest, body: ReservationIn) -> Status[Any]
 
 
 def _wish(user: User, body: ReservationIn) -> ReservationWish:
-    """What is to be kept. Raises `Forbidden`, `Invalid` (a time without its zone), `NotFound`."""
+    """What is to be kept. Raises `Forbidden`, `NotFound`."""
     require_admin(user)
-    for name in ("starts_at", "ends_at"):
-        moment = getattr(body, name)
-        if moment is not None and moment.tzinfo is None:
-            raise Invalid("A time needs its zone.", field=name, hint="For example 2030-01-31T18:00:00Z.")
     project = project_get(user=user, slug=body.project) if body.project else None
     return ReservationWish(project=project, **body.model_dump(exclude={"project"}))
 

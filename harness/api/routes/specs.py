@@ -12,6 +12,7 @@ from codegen.task import task_guessed
 from harness.accounts.models import User
 from harness.api.auth import person
 from harness.api.caching import json_if_changed
+from harness.api.document import media
 from harness.api.schemas.jobs import SpecCheckIn, SpecCheckOut, SpecForDatasetIn, SuggestionsOut
 from harness.datasets.models import Dataset
 from harness.datasets.selectors import dataset_get, dataset_profile
@@ -41,7 +42,7 @@ def spec_schema(request: HttpRequest) -> HttpResponseBase:
     return json_if_changed(request, str(hash(str(schema))), lambda: schema)
 
 
-@router.get("/spec/template", summary="A spec to start from")
+@router.get("/spec/template", summary="A spec to start from", openapi_extra=media("application/yaml"))
 def spec_template(
     request: HttpRequest,
     dataset: Annotated[str, Query(max_length=12, description="Id of a dataset to fill in.")] = "",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from types import UnionType
-from typing import Annotated, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from ninja import Schema
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+
+from codegen.moments import no_number
 
 Item = TypeVar("Item")
 
@@ -20,7 +22,7 @@ def _in_utc(moment: datetime) -> datetime:
         raise ValueError("must lie in the years 1 to 9999, in UTC as well") from error
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Moment = Annotated[AwareDatetime, BeforeValidator(no_number), AfterValidator(_in_utc)]
 
 
 class Strict(Schema):
@@ -58,6 +60,22 @@ class PageOf(Schema, Generic[Item]):
     page: int = Field(description="This page, from 1.", examples=[1])
     page_size: int = Field(examples=[50])
     pages: int = Field(description="Number of pages, at least 1.", examples=[1])
+
+
+class Reason(Schema):
+    """Why a request was not carried out, and what to do."""
+
+    code: str = Field(examples=["not_found"])
+    message: str
+    hint: str = Field(description="What to do next; may be empty.")
+    field: str | None = Field(description="Dotted name of the value at fault.")
+    details: Any = Field(description="All problems, where there are several; null: nothing more to say.")
+
+
+class Refusal(Schema):
+    """The one shape of all errors."""
+
+    error: Reason
 
 
 class Done(Schema):

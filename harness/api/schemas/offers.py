@@ -8,15 +8,15 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import BeforeValidator, Field, model_validator
 
-from codegen.moments import day_as_its_end
-from harness.api.schemas.base import Strict
+from codegen.moments import day_as_its_end, no_number
+from harness.api.schemas.base import Moment, Strict
 from harness.api.schemas.jobs import SpecIn
 
 
 class AskedIn(Strict):
     """What is wanted of an offer. Deadline, device, count and mode that are left out are those of the spec."""
 
-    deadline: Annotated[datetime, BeforeValidator(day_as_its_end)] | None = Field(
+    deadline: Annotated[datetime, BeforeValidator(no_number), BeforeValidator(day_as_its_end)] | None = Field(
         None,
         description="Requested finish; null: none. Without a zone: UTC; a day alone means its end. Of a job that was "
         "submitted it stays.",
@@ -74,7 +74,7 @@ class AcceptIn(Strict):
     """Which line to take."""
 
     line: int | None = Field(None, ge=0, description="`place` of the line; null: the recommended one.")
-    made_at: datetime | None = Field(
+    made_at: Moment | None = Field(
         None,
         description="`made_at` of the offer that you look at; it has to be given with `line`. Where the offer was "
         "priced anew since, nothing is taken.",

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from ninja import Schema
 from pydantic import Field
 
-from harness.api.schemas.base import Done, Items, PageOf, Strict
+from harness.api.schemas.base import Done, Items, Moment, PageOf, Strict
 
 Used = TypeVar("Used")
 OUTLASTING = "Who is expected to be on the devices still when it begins: nothing stops them."
@@ -81,8 +81,8 @@ class ReservationIn(Strict):
 
     node: str = Field(max_length=60, examples=["node-1"])
     device: str = Field("", max_length=20, description="One device of the node; empty: all.", examples=["cuda:0"])
-    starts_at: datetime | None = Field(None, description="With a time zone; left out: from now on.")
-    ends_at: datetime = Field(description="With a time zone.")
+    starts_at: Moment | None = Field(None, description="With a time zone; left out: from now on.")
+    ends_at: Moment = Field(description="With a time zone.")
     purpose: str = Field(max_length=200, examples=["Maintenance"])
     project: str = Field("", max_length=60, description="Slug of the project whose jobs may use it; empty: no job.")
 

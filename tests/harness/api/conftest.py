@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.conf import settings
 from django.test import Client
+
+from tests.kept import Kept, kept
+
+if TYPE_CHECKING:
+    from tests.harness.api.access_world import World
 
 API = "/api/v1"
 TUS = {"Tus-Resumable": "1.0.0"}
@@ -63,6 +69,26 @@ def finished_job(job: Any) -> Any:
 def pictures(dataset: Any) -> Any:
     """A dataset whose profile names one thumbnail that is there."""
     return picture_add(dataset)
+
+
+@pytest.fixture(scope="module")
+def world_kept(request: pytest.FixtureRequest, flowers_csv: Path, flowers_packed: Path) -> Iterator[Kept[World]]:
+    from harness import broker
+    from tests.harness.api.access_world import world_make
+
+    def make() -> World:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(broker, "publish", lambda *_, **__: None)
+            return world_make(flowers_csv, flowers_packed)
+
+    with kept(request, make, lambda world: world.folders) as found:
+        yield found
+
+
+@pytest.fixture
+def world(world_kept: Kept[World], db: None) -> Iterator[World]:
+    with world_kept.lent() as world:
+        yield world
 
 
 def token_text(user: Any, scope: str = "write", project: Any = None) -> str:

@@ -2,115 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import transaction
-from django.utils import timezone
 
 from harness.api.app import api
 from harness.api.query import operations
 from tests.harness.api.access_matrix import CALLERS, KINDS, MATRIX, NAMES, OK
-from tests.harness.api.access_world import World, world_make
-from tests.harness.api.conftest import API, TUS, client_of, metadata, token_text
-from tests.kept import Kept, kept
+from tests.harness.api.access_requests import request_of
+from tests.harness.api.access_world import World
+from tests.harness.api.conftest import API, client_of, token_text
 
 pytestmark = pytest.mark.both_databases
 
 
 def routes() -> list[tuple[str, str]]:
     return [(method, path) for path, operation in operations(api) for method in operation.methods]
-
-
-@pytest.fixture(scope="module")
-def world_kept(request: pytest.FixtureRequest, flowers_csv: Path, flowers_packed: Path) -> Iterator[Kept[World]]:
-    from harness import broker
-
-    def make() -> World:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(broker, "publish", lambda *_, **__: None)
-            return world_make(flowers_csv, flowers_packed)
-
-    with kept(request, make, lambda world: world.folders) as found:
-        yield found
-
-
-@pytest.fixture
-def world(world_kept: Kept[World], db: None) -> Iterator[World]:
-    with world_kept.lent() as world:
-        yield world
-
-
-def request_of(method: str, path: str, world: World) -> dict[str, Any]:
-    """Body and headers with which the address would do its work."""
-    bodies: dict[tuple[str, str], Any] = {
-        ("POST", "/tokens"): {"name": "new"},
-        ("PATCH", "/notifications"): {"job_failed": False},
-        ("POST", "/projects"): {"name": "New"},
-        ("PUT", "/projects/{slug}/members/{username}"): {"role": "viewer"},
-        ("POST", "/users"): {"username": "fresh"},
-        ("PATCH", "/users/{username}"): {"new_password": True},
-        ("PATCH", "/datasets/{dataset_id}"): {"name": "renamed"},
-        ("POST", "/fetches"): {"url": "https://data.example.org/b.csv", "project": world.values["slug"]},
-        ("POST", "/spec/check"): {"dataset": world.dataset.pk, "spec": {}},
-        ("POST", "/suggest"): {"dataset": world.dataset.pk},
-        ("POST", "/job-views"): {"name": "mine", "query": "state=failed"},
-        ("PATCH", "/job-views/{view_id}"): {"name": "renamed"},
-        ("POST", "/jobs"): {"dataset": world.dataset.pk, "spec": {}},
-        ("POST", "/offers"): {"dataset": world.dataset.pk, "spec": {}},
-        ("PATCH", "/jobs/{job_id}"): {"notes": "seen"},
-        ("PUT", "/jobs/{job_id}/program/{name}"): {"text": "x = 1\n"},
-        ("POST", "/jobs/{job_id}/predictions"): {"records": [{"length": 1}]},
-        ("PATCH", "/queue/{job_id}"): {"priority": 3},
-        ("POST", "/queue/{job_id}/move"): {"to": "first"},
-        ("POST", "/queue/{job_id}/move/consequences"): {"to": "first"},
-        ("POST", "/queue/{job_id}/consequences"): {"priority": 1},
-        ("POST", "/pool/reservations"): {"node": "node-9", "ends_at": "2099-01-01T00:00:00Z", "purpose": "tests"},
-        ("POST", "/pool/reservations/consequences"): {
-            "node": "node-9",
-            "ends_at": "2099-01-01T00:00:00Z",
-            "purpose": "",
-        },
-        ("PUT", "/pool/quotas/{slug}/{device_kind}"): {"devices": 4},
-        ("POST", "/pool/quotas/{slug}/{device_kind}/consequences"): {"devices": 4},
-        ("PUT", "/pool/storage/{slug}"): {"limit_bytes": 1 << 40},
-        ("POST", "/pool/nodes"): {"name": "node-10"},
-        ("POST", "/pool/nodes/{name}/token"): {"valid_s": 600},
-        ("POST", "/pool/join"): join_body(world.join_token),
-        ("POST", "/node/check"): {"findings": []},
-        ("POST", "/node/reach"): {"address": "10.0.0.1", "ports": [40000], "word": "0" * 32},
-        ("PUT", "/pool/nodes/{name}/near"): {"near": "rack 2"},
-        ("PUT", "/pool/nodes/{name}/devices/{kind}/{index}/slowdown"): {"factor": 2.0},
-        ("PATCH", "/pool/settings"): {"max_restarts": 2},
-        ("POST", "/pool/links"): {"node": "node-9"},
-        ("POST", "/pool/calibration"): {"node": "node-9", "budget_s": 60.0},
-        ("POST", "/pool/calibration/all"): {"budget_s": 60.0},
-        ("POST", "/pool/calibration/points"): {"text": ""},
-    }
-    if path.startswith("/uploads"):
-        return upload_request(method, world)
-    body = bodies.get((method, path))
-    return {"data": json.dumps(body), "content_type": "application/json"} if body is not None else {}
-
-
-def join_body(token: str) -> dict[str, Any]:
-    from harness.release import release
-    from worker.plan import PLAN_VERSION
-
-    return {"token": token, "version": release(), "plan_version": PLAN_VERSION, "time_s": timezone.now().timestamp()}
-
-
-def upload_request(method: str, world: World) -> dict[str, Any]:
-    if method == "POST":
-        named = metadata(filename="b.csv", project=world.values["slug"])
-        return {"headers": {**TUS, "Upload-Length": "4", "Upload-Metadata": named}}
-    if method == "PATCH":
-        headers = {**TUS, "Upload-Offset": "0"}
-        return {"data": b"a\n1\n", "content_type": "application/offset+octet-stream", "headers": headers}
-    return {"headers": TUS}
 
 
 def test_every_method_of_every_address_has_a_row() -> None:

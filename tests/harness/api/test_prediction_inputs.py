@@ -48,3 +48,30 @@ def test_an_older_spreadsheet_is_refused_with_what_to_do(caller: Client, job: Jo
     old.name = "rows.xls"
     answer = caller.post(f"{API}/jobs/{job.pk}/predictions", {"input": old})
     assert answer.status_code == 422 and "Save it as .xlsx" in answer.json()["error"]["hint"]
+
+
+@pytest.mark.parametrize(("value", "told"), [("NaN", "nan"), ("-Infinity", "-inf"), ("1e999", "inf")])
+def test_a_record_that_pandas_left_a_gap_in_is_told_its_place(value: str, told: str, caller: Client, job: Job) -> None:
+    body = f'{{"records": [{{"length": 1.5}}, {{"length": {value}}}]}}'
+    answer = caller.post(f"{API}/jobs/{job.pk}/predictions", body, "application/json")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["field"]) == (422, "records.1.length")
+    assert error["message"] == f"records.1.length: must be a finite number, not {told}"
+    assert "null" in error["hint"]
+
+
+def test_a_list_in_a_record_holds_finite_numbers_too(caller: Client, job: Job) -> None:
+    answer = caller.post(f"{API}/jobs/{job.pk}/predictions", '{"records": [{"x": [NaN]}]}', "application/json")
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "records")
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"records": [{"x": "a\\u0000"}]}', b'{"records": [{"x": "\\ud800"}]}'])
+def test_records_that_cannot_be_read_are_refused_as_every_body(body: bytes, caller: Client, job: Job) -> None:
+    answer = caller.post(f"{API}/jobs/{job.pk}/predictions", body, "application/json")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("The request's body cannot be read: ")
+
+
+def test_an_unknown_name_beside_the_records_is_told_in_words(caller: Client, job: Job) -> None:
+    answer = caller.post(f"{API}/jobs/{job.pk}/predictions", {"rows": [{"x": 1}]}, "application/json")
+    assert answer.json()["error"]["message"] == "rows: is not known here"

@@ -234,13 +234,30 @@ def test_openapi_describes_every_route_with_words_and_unique_names() -> None:
         for method in operation.methods:
             described = schema["paths"][API + path][method.lower()]
             assert described["summary"] and described["description"], (method, path)
-            if "get" not in {item.lower() for item in operation.methods} or method == "GET":
-                ids.append(described["operationId"])
+            ids.append(described["operationId"])
     assert len(ids) == len(set(ids))
     text = json.dumps(schema)
     for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
         assert reference in schema["components"]["schemas"]
     assert set(schema["components"]["securitySchemes"]) == {"BearerToken", "NodeSecret", "SessionWithCsrf"}
+
+
+def test_openapi_tells_the_shape_of_refusals_and_the_kind_of_files() -> None:
+    paths = json.loads(Client().get(f"{API}/openapi.json").content)["paths"]
+    for path, methods in paths.items():
+        for method, described in methods.items():
+            refused = described["responses"]["default"].get("content")
+            assert (refused is None) == (method == "head"), (method, path)
+            if refused:
+                assert refused["application/json"]["schema"] == {"$ref": "#/components/schemas/Refusal"}
+            if method == "get":
+                assert described["responses"]["200"]["content"], path
+    weights = paths[f"{API}/jobs/{{job_id}}/weights"]["get"]["responses"]
+    assert set(weights) == {"200", "206", "304", "416", "default"}
+    assert set(paths[f"{API}/jobs/{{job_id}}/series.csv"]["get"]["responses"]["200"]["content"]) == {"text/csv"}
+    assert set(paths[f"{API}/pool/calibration/points.{{form}}"]["get"]["responses"]["200"]["content"]) == {
+        "text/csv", "application/json",
+    }  # fmt: skip
 
 
 def test_no_two_bodies_of_one_name_take_each_others_place_in_openapi() -> None:

@@ -98,6 +98,40 @@ def test_a_time_whose_year_is_none_in_utc_is_refused_everywhere(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("number", [2030, "2030", 0, 0.5, "1900000000", 10**400])
+def test_a_number_is_no_time_as_if_it_counted_seconds_since_1970(
+    bearer: Any, people: SimpleNamespace, number: Any
+) -> None:
+    """`since=2030` would find all jobs, and a reservation from 2030 on begin now."""
+    admin = bearer(people.admin, "admin")
+    bodies = {
+        "offers": ("deadline", {"workload": workload_make().to_dict(), "deadline": number}),
+        "tokens": ("expires_at", {"name": "x", "expires_at": number}),
+        "pool/reservations": ("ends_at", {"node": "node-1", "purpose": "tests", "ends_at": number}),
+    }
+    answers = [
+        (admin.post(f"{API}/{name}", json.dumps(body), "application/json"), field)
+        for name, (field, body) in bodies.items()
+    ]
+    answers.append((admin.get(f"{API}/jobs", {"since": str(number)}), "since"))
+    for answer, field in answers:
+        error = answer.json()["error"]
+        assert (answer.status_code, error["field"]) == (422, field)
+        assert error["message"] == f"{field}: must be a time, as in 2030-01-31T12:00:00Z, not a number"
+
+
+def test_a_reservation_needs_the_zone_of_its_times(bearer: Any, people: SimpleNamespace) -> None:
+    body = {"node": "node-1", "purpose": "tests", "ends_at": "2099-01-01T00:00:00"}
+    error = bearer(people.admin, "admin").post(f"{API}/pool/reservations", body, "application/json").json()["error"]
+    assert (error["field"], error["message"]) == ("ends_at", "ends_at: needs a zone, as in 2030-01-31T12:00:00Z")
+
+
+def test_a_body_that_is_missing_is_told_as_such(caller: Client) -> None:
+    error = caller.post(f"{API}/projects", "", "application/json").json()["error"]
+    assert (error["message"], error["field"]) == ("The request has no body.", None)
+    assert "as JSON" in error["hint"]
+
+
 def test_no_refusal_repeats_a_password(bearer: Any, people: SimpleNamespace) -> None:
     body = {"username": "x", "password": "p" * 201}
     answer = bearer(people.admin, "admin").post(f"{API}/users", json.dumps(body), "application/json")
