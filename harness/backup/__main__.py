@@ -95,7 +95,8 @@ def restore(path: Path, home: Path, tell: Tell) -> tuple[str, dict[str, Any]]:
     if not back.secrets:
         given = " where DLH_SECRET_KEY is another than before" if env_text("DLH_SECRET_KEY") else ""
         text += (
-            f"\n  The backup has no secrets: people sign in again{given}, passwords and API tokens stay as they were."
+            f"\n  The backup has no secrets: people sign in again, and make new secrets for their webhooks{given}; "
+            "passwords and API tokens stay as they were."
         )
     apart = env_text("DLH_DATABASE_URL")  # then its parts are likely started one by one, in containers for example
     start = "Start its portal, control and nodes." if apart else f"Start it: DLH_HOME={back.home} make run"

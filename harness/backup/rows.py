@@ -57,6 +57,14 @@ def migrations_missing() -> bool:
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
+def migrations_unknown() -> list[str]:
+    """`app.name` of those that the database has and these sources, which then are older, have not."""
+    loader = MigrationLoader(None)
+    ours = set(loader.disk_migrations).union(*(one.replaces for one in loader.disk_migrations.values()))
+    applied = MigrationRecorder(connection).applied_migrations()
+    return sorted(".".join(key) for key in set(applied) - ours if key[0] in loader.migrated_apps)
+
+
 @contextmanager
 def snapshot() -> Iterator[None]:
     """All reads in the block see one moment; nobody is kept from writing."""

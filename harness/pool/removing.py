@@ -29,7 +29,10 @@ def node_remove(*, user: User, name: str, force: bool = False) -> None:
     require_admin(user)
     node = node_named(name)
     if Device.objects.filter(node=node, allocation__isnull=False).exists():
-        raise Conflict(f"Jobs run on {name}.", hint="Drain the node and wait, or cancel its jobs.")
+        raise Conflict(
+            f"Jobs run on {name}.",
+            hint="Drain the node, and wait, or pause and resume its jobs: they save, and go on elsewhere.",
+        )
     if is_heard(node):
         raise Conflict(f"The agent on {name} is running and would join again.", hint="Stop the agent there first.")
     if not force:

@@ -42,14 +42,16 @@ def bootstrap(
     """Bring the database up to date, let in the nodes of a folder of secrets, and make sure that somebody can sign in.
 
     Idempotent. `is_own`: a password that is made now is told to nobody but its person.
-    Raises `NotFound` where there is no such user, `BackupError` where a restore was not finished, `SettingsError` where
-    the store cannot be made or the secrets be read, `HarnessError` where the broker takes no user.
+    Raises `NotFound` where there is no such user, `BackupError` where a restore was not finished, `Conflict` where
+    newer sources have changed the database, `SettingsError` where the store cannot be made or the secrets be read,
+    `HarnessError` where the broker takes no user.
     """
     from django.conf import settings
     from django.core.management import call_command
     from django.db import transaction
 
     restore_settle()
+    not_newer()
     try:
         settings.STORE.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -77,6 +79,19 @@ def restore_settle() -> None:
     if marked():
         raise BackupError(UNFINISHED)
     settle(settings.STORE.root)
+
+
+def not_newer() -> None:
+    """Raise `Conflict` for a database that newer sources have changed: rows written by these would lack what is new."""
+    from harness.backup.rows import migrations_unknown
+    from harness.errors import Conflict
+
+    if unknown := migrations_unknown():
+        named = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if unknown[3:] else "")
+        raise Conflict(
+            f"The database was brought up to date by newer sources, and these do not know what they changed: {named}.",
+            hint="Start it with those, or restore a backup from before the update into an empty folder and database.",
+        )
 
 
 def admin_ensure(*, new_password: bool, is_own: bool = True) -> tuple[Any, str]:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import typer
 
 from harness.client.cli import store
-from harness.client.cli.node_known import is_known, known_check
+from harness.client.cli.node_known import known_check, left_check
 from harness.client.cli.node_place import home_check
 from harness.client.cli.node_unit import node_unit, service_words
 from harness.client.cli.output import JsonFlag, console, json_print, notes, size, table_print
@@ -124,11 +124,8 @@ def node_join(
 ) -> None:
     """Bring this machine into the pool, look it over, and run its agent in the foreground."""
     folder = node_home(home)
-    if node_file(folder).exists() and is_known(node_read(folder)):
-        name = node_read(folder).get("node")
-        raise BadInput(
-            f"{folder} has already joined, as {name}.", hint="Run it with dlh node start, or give another --home."
-        )
+    if node_file(folder).exists():
+        left_check(node_read(folder), folder, url.rstrip("/"))
     if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in _LOCAL:
         notes().print("Warning: this address is not encrypted; the node's credentials are sent in plain text.")
     home_check(folder)

@@ -1,8 +1,9 @@
 // Resumable upload (tus 1.0) in 8 MB pieces: survives reloads and lost connections, shows rate and time left.
 import * as tus from "tus-js-client";
 import { alertBox, announce, clear, el } from "./dom.js";
-import { bytes, duration, percent } from "./format.js";
+import { bytes, duration, nearTime, percent } from "./format.js";
 import { csrfToken, request } from "./net.js";
+import { unfinished } from "./unfinished.js";
 
 const CHUNK_BYTES = 8 * 1024 * 1024;
 const RATE_WINDOW_S = 8;
@@ -227,27 +228,36 @@ export function mount(root) {
     status.textContent = "Paused. Press Upload to continue.";
   }
 
-  async function showEarlier() {
-    const kept = await tus.defaultOptions.urlStorage.findAllUploads();
-    part("earlier").hidden = kept.length === 0;
-    clear(
-      part("earlier-list"),
-      ...kept.map((entry) =>
-        el(
-          "li",
-          { class: "d-flex gap-2 align-items-center mb-1" },
-          el("span", {}, `${entry.metadata?.filename ?? "a file"} (${bytes(entry.size)})`),
-          el("button", { type: "button", class: "btn btn-sm", onclick: () => forgetEarlier(entry) }, "Forget it"),
-        ),
-      ),
+  function earlierRow(row) {
+    const size = row.until
+      ? `${bytes(row.sent)} of ${bytes(row.size)} sent, kept until ${nearTime(row.until)}`
+      : bytes(row.size);
+    const where = row.entry ? "" : "; begun in another browser or by dlh, where it continues";
+    return el(
+      "li",
+      { class: "d-flex gap-2 align-items-center mb-1" },
+      el("span", {}, `${row.name ?? "a file"} (${size}${where})`),
+      el("button", { type: "button", class: "btn btn-sm", onclick: () => forgetEarlier(row) }, "Forget it"),
     );
   }
 
-  async function forgetEarlier(entry) {
+  async function showEarlier() {
+    const kept = await tus.defaultOptions.urlStorage.findAllUploads();
+    const held = await request(root.dataset.endpoint).then(
+      async (response) => (await response.json()).items,
+      () => null,
+    );
+    const rows = unfinished(kept, held);
+    part("earlier").hidden = rows.length === 0;
+    clear(part("earlier-list"), ...rows.map(earlierRow));
+  }
+
+  async function forgetEarlier(row) {
     // Its bytes go at the portal, too: unfinished uploads are counted. One that has gone already is as good.
     const options = { method: "DELETE", headers: { "Tus-Resumable": "1.0.0" } };
-    if (entry.uploadUrl) await request(entry.uploadUrl, options).catch(() => null);
-    await tus.defaultOptions.urlStorage.removeUpload(entry.urlStorageKey);
+    const url = row.url ?? (row.id ? `${root.dataset.endpoint}/${row.id}` : null);
+    if (url) await request(url, options).catch(() => null);
+    if (row.entry) await tus.defaultOptions.urlStorage.removeUpload(row.entry.urlStorageKey);
     showEarlier();
   }
 

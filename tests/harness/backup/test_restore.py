@@ -41,7 +41,8 @@ def test_it_comes_back_in_another_home(home, backup, tmp_path):
     assert done.returncode == 0, done.stderr
     new = tmp_path / "new"
     assert done.stdout.endswith(
-        f"people sign in again, passwords and API tokens stay as they were.\n  Start it: DLH_HOME={new} make run\n"
+        "people sign in again, and make new secrets for their webhooks; passwords and API tokens stay as they were.\n"
+        f"  Start it: DLH_HOME={new} make run\n"
     )
     assert users(new) == users(home)
     assert (new / "store/jobs/abc/model").read_bytes() == b"weights" * 1000
@@ -67,7 +68,7 @@ def test_from_sqlite_it_comes_back_in_postgresql_and_only_where_that_is_empty(ho
         settings = {"DLH_HOME": tmp_path / "new", "DLH_STORE": tmp_path / "store", "DLH_DATABASE_URL": url}
         done = call("harness.backup", "restore", backup, **settings, DLH_SECRET_KEY=token_hex(32))
         assert done.returncode == 0, done.stderr
-        assert "sign in again where DLH_SECRET_KEY is another" in done.stdout
+        assert "for their webhooks where DLH_SECRET_KEY is another" in done.stdout
         assert done.stdout.endswith("Start its portal, control and nodes.\n")
         assert (tmp_path / "store/jobs/abc/model").exists()
         with psycopg.connect(host=url.partition("host=")[2], user="dlh", dbname="postgres") as database:

@@ -83,6 +83,19 @@ def test_a_long_way_to_the_portal_is_not_taken_for_a_clock_that_is_off(
     assert joined.code == 0 and not slow, joined.err
 
 
+def test_a_home_joins_the_portal_that_moved_though_nobody_answers_at_its_old_address(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path
+) -> None:
+    """What the home holds of its runs is for the installation that moved, so it has to be this home."""
+    nowhere = "http://127.0.0.1:1"
+    (tmp_path / "node.json").write_text(json.dumps({"node": "node-2", "url": nowhere, "secret": "dlhn_of_before"}))
+    waits = dlh("node", "join", nowhere, token, "--home", tmp_path, "--no-start")
+    assert waits.code == 2 and "already joined, as node-2" in waits.err, "its portal may only be away"
+    joined = dlh("node", "join", portal.url, token, "--home", tmp_path, "--no-start", "--json")
+    assert joined.code == 0, joined.err
+    assert json.loads((tmp_path / "node.json").read_text())["url"] == portal.url
+
+
 def test_another_store_under_the_same_path_is_noticed(
     dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
