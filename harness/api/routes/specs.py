@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -39,7 +40,7 @@ def _dataset(user: User, dataset_id: str) -> Dataset:
 def spec_schema(request: HttpRequest) -> HttpResponseBase:
     """The one schema behind form, YAML, API and command line. Has an ETag."""
     schema = TaskSpec.model_json_schema()
-    return json_if_changed(request, str(hash(str(schema))), lambda: schema)
+    return json_if_changed(request, sha256(str(schema).encode()).hexdigest(), lambda: schema)
 
 
 @router.get("/spec/template", summary="A spec to start from", openapi_extra=media("application/yaml"))

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +17,7 @@ from django.conf import settings as django_settings
 from django.test import Client
 from pydantic import BaseModel
 
+from codegen.spec import TaskSpec
 from harness.api.app import api
 from harness.api.query import operations
 from harness.api.routes.jobs import CHECK_ID_LENGTH_MAX
@@ -272,6 +274,12 @@ def subclasses(shape: type) -> Iterator[type]:
     for below in shape.__subclasses__():
         yield below
         yield from subclasses(below)
+
+
+def test_the_schema_of_specs_is_of_one_version_in_every_portal_process(caller: Client) -> None:
+    schema = caller.get(f"{API}/spec/schema")
+    assert schema["ETag"] == f'"{sha256(str(TaskSpec.model_json_schema()).encode()).hexdigest()}"'
+    assert caller.get(f"{API}/spec/schema", headers={"If-None-Match": schema["ETag"]}).status_code == 304
 
 
 def test_the_docs_page_needs_nothing_from_elsewhere_and_no_inline_script() -> None:
