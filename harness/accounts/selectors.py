@@ -37,6 +37,11 @@ def project_list(*, user: User) -> QuerySet[Project]:
     return visible_projects(user).annotate(members_count=Count("memberships", distinct=True)).order_by("name", "pk")
 
 
+def projects_seen(*, user: User) -> QuerySet[Project]:
+    """Projects the person sees, by name."""
+    return visible_projects(user).order_by("name", "pk")
+
+
 def project_get(*, user: User, slug: str) -> Project:
     """One project by slug. Raises `NotFound`."""
     project = visible_projects(user).filter(slug=slug).first()

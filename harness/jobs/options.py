@@ -16,10 +16,10 @@ from codegen.modes import MODES, can_lose_ranks
 from codegen.spec import TaskSpec
 from harness.errors import Invalid
 from harness.jobs.models import Checkpoint, Job
-from harness.jobs.own_range import own_slowdown
+from harness.jobs.own_range import own_share, own_slowdown
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
-from scheduler.estimation.rest import own_pace_counts
+from scheduler.estimation.rest import OBSERVED_FROM, own_pace_counts
 from scheduler.types import Option
 from worker.states import JobState
 from worker.words import counted
@@ -168,7 +168,8 @@ def options_refined(job: Job, running: Option, since: datetime) -> tuple[tuple[O
         running = replace(told, memory_bytes=running.memory_bytes)
     seen, told_slowdown = observed_rate_per_s(job), running.slowdown or slowdown
     done, held_s = 1.0 - _left_from(job, job.step), (timezone.now() - since).total_seconds()
-    if seen is None or not own_pace_counts(done, held_s, seen, running.rate_per_s, told_slowdown):
+    here = own_share(job, since) if done < OBSERVED_FROM else done
+    if seen is None or not own_pace_counts(done, held_s, seen, running.rate_per_s, told_slowdown, here=here):
         return options, running, slowdown
     slowdown = own_slowdown(job, since, told_slowdown)
     factor = seen / running.rate_per_s if running.rate_per_s else 1.0

@@ -6,6 +6,8 @@ import math
 from datetime import datetime
 from functools import lru_cache
 
+from django.db.models import Max
+
 from harness.jobs.models import Job, MetricPoint
 from scheduler.estimation.rest import Window, pace_windows, rest_slowdown
 
@@ -23,6 +25,14 @@ def own_slowdown(job: Job, since: datetime, told: float) -> float:
     looked = int(LOOKS_GROWTH ** math.floor(math.log(job.step, LOOKS_GROWTH) + 1e-9))
     windows = _windows(job.pk, since.timestamp(), looked, epoch)
     return rest_slowdown(windows, max(0, job.steps_total - job.step), told)
+
+
+def own_share(job: Job, since: datetime) -> float:
+    """Share of the run that it did on the devices that it has (`since`): what it resumed from was done before."""
+    if not job.step or not job.steps_total:
+        return 0.0
+    begun: int = job.checkpoints.filter(created_at__lt=since).aggregate(step=Max("step"))["step"] or 0
+    return max(0, job.step - begun) / job.steps_total
 
 
 @lru_cache(maxsize=4096)

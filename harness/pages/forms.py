@@ -7,8 +7,9 @@ from typing import Any
 
 from django import forms
 
-from harness.accounts.models import Project, Role, Scope
+from harness.accounts.models import Role, Scope, User
 from harness.accounts.time_zone import zones_by_region
+from harness.pages.project_options import project_options
 from harness.pages.words import SCOPE_WORDS
 
 
@@ -37,6 +38,12 @@ class Tabler(forms.Form):
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
         field.choices = list(choices)
+
+    def offer_projects(self, user: User, *first: tuple[str, str]) -> None:
+        """The same of the field `project`: of all that the person sees, after `first`."""
+        options = project_options(user, "see", [self["project"].value()])
+        self.offer_choices("project", [*first, *options.choices])
+        self.fields["project"].widget.attrs |= options.attrs
 
 
 def _number_words_set(field: forms.IntegerField) -> None:
@@ -84,10 +91,9 @@ class TokenForm(Tabler):
         choices=[("30", "after 30 days"), ("90", "after 90 days"), ("365", "after a year"), ("", "never")],
     )
 
-    def set_projects(self, projects: Iterable[Project]) -> None:
+    def set_projects(self, user: User) -> None:
         """Offer the person's projects."""
-        mine = [(project.slug, project.name) for project in projects]
-        self.offer_choices("project", [("", "All my projects"), *mine])
+        self.offer_projects(user, ("", "All my projects"))
 
 
 class TimeZoneForm(Tabler):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.jobs.columns import (
@@ -20,6 +20,7 @@ from harness.jobs.columns import (
 )
 from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
+from harness.pages.figures import is_number
 from harness.pages.spec_layout import spec_label
 
 _NUMBERS = {
@@ -128,13 +129,22 @@ def _kind(key: str) -> str:
 def columns_shown(jobs: Iterable[Job], columns: Sequence[Column]) -> dict[str, Any]:
     """`heads`, `lines`: (job, its cells, its emulated devices), whether there is a column of tags; for jobs read with
     `with_bases` of these columns."""
-    heads, jobs = [column_head(column) for column in columns], list(jobs)
+    jobs = list(jobs)
     slowed = emulated_devices(jobs)
-    lines = []
-    for job in jobs:
-        values = columns_values(job, with_bases(columns))
-        lines.append((job, [_cell(head, values) for head in heads], slowed.get(job.pk, "")))
+    values = [columns_values(job, with_bases(columns)) for job in jobs]
+    heads = [_aligned(column_head(column), values) for column in columns]
+    lines = [
+        (job, [_cell(head, found) for head in heads], slowed.get(job.pk, ""))
+        for job, found in zip(jobs, values, strict=True)
+    ]
     return {"heads": heads, "lines": lines, "has_tags": any(head.kind == "tags" for head in heads)}
+
+
+def _aligned(head: Head, values: Sequence[Mapping[str, Any]]) -> Head:
+    """A field of the spec is one of numbers where all that it holds on the page are."""
+    found = [row[head.key] for row in values if row[head.key] not in (None, "")]
+    is_figures = bool(found) and all(is_number(value) for value in found)
+    return replace(head, is_number=head.is_number or (head.kind == "plain" and is_figures))
 
 
 def _cell(head: Head, values: Mapping[str, Any]) -> Cell:

@@ -9,7 +9,7 @@ from typing import Any
 from django import forms
 from django.forms.fields import InvalidJSONInput
 
-from harness.accounts.models import Project
+from harness.accounts.models import User
 from harness.pages.forms import Tabler
 from harness.pool.gangs import SPAN_NODES
 from harness.pool.models import DeviceKind, NetworkEncryption, Policy, PoolSetting
@@ -196,11 +196,10 @@ class ReservationForm(Tabler):
     purpose = forms.CharField(max_length=200, help_text="Why they are reserved, such as maintenance or a course.")
     project = forms.ChoiceField(required=False, help_text="Whose jobs may use them meanwhile.")
 
-    def set_choices(self, targets: Iterable[tuple[str, str]], projects: Iterable[Project]) -> None:
+    def set_choices(self, user: User, targets: Iterable[tuple[str, str]]) -> None:
         """Offer what there is."""
-        choices = {"target": list(targets), "project": [("", "No job at all"), *((p.slug, p.name) for p in projects)]}
-        for name, offered in choices.items():
-            self.offer_choices(name, offered)
+        self.offer_choices("target", targets)
+        self.offer_projects(user, ("", "No job at all"))
 
 
 class QuotaForm(Tabler):
@@ -221,9 +220,9 @@ class QuotaForm(Tabler):
         choices=[("", "As it is; yes for a new quota"), ("yes", "Yes"), ("no", "No")],
     )
 
-    def set_projects(self, projects: Iterable[Project]) -> None:
+    def set_projects(self, user: User) -> None:
         """Offer the projects."""
-        self.offer_choices("project", [(project.slug, project.name) for project in projects])
+        self.offer_projects(user)
 
 
 class StorageQuotaForm(Tabler):
@@ -237,6 +236,6 @@ class StorageQuotaForm(Tabler):
         widget=forms.NumberInput(attrs={"min": 0, "step": "any"}),
     )
 
-    def set_projects(self, projects: Iterable[Project]) -> None:
+    def set_projects(self, user: User) -> None:
         """Offer the projects."""
-        self.offer_choices("project", [(project.slug, project.name) for project in projects])
+        self.offer_projects(user)

@@ -42,17 +42,17 @@ Window = tuple[float, float]
 """(steps, seconds that they took)."""
 
 
-def own_pace_counts(done: float, held_s: float, seen: float, told: float, slowdown: float) -> bool:
+def own_pace_counts(done: float, held_s: float, seen: float, told: float, slowdown: float, *, here: float) -> bool:
     """Whether a run's finish is told by the pace that it shows, and not by what was estimated.
 
-    `done`: share of the run, of a resumed one what it did before included; `held_s`: how long it has had its devices;
-    `seen` and `told`: shares of it per second, by its own pace and by the estimate (0: none); `slowdown`: upper end
-    over middle of the estimate.
+    `done`: share of the run, of a resumed one what it did before included, and `here` what it did on the devices that
+    it has; `held_s`: how long it has had them; `seen` and `told`: shares of it per second, by its own pace and by the
+    estimate (0: none); `slowdown`: upper end over middle of the estimate.
     """
     if not told or done >= OBSERVED_FROM or held_s >= OBSERVED_AFTER_S:
         return True
     is_far = max(seen / told, told / seen) > FAR_FACTOR * max(slowdown, 1.0)
-    return is_far and min(held_s, done / seen) >= FAR_AFTER_S
+    return is_far and min(held_s, here / seen) >= FAR_AFTER_S
 
 
 def rest_slowdown(windows: Sequence[Window], left: float, told: float) -> float:

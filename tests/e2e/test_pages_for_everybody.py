@@ -111,6 +111,28 @@ def test_a_curve_is_zoomed_and_shown_as_a_whole_again_by_keys(open_as: Callable[
     assert page.evaluate("document.activeElement.classList.contains('curve')")
 
 
+def test_a_cloud_of_points_is_zoomed_by_keys_and_is_named_by_what_it_shows(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["results"])
+    chart = page.locator("section:has(h2:text-is('Predicted and true')) .analysis")
+    chart.scroll_into_view_if_needed()
+    until(page, "document.querySelector('.analysis[role=group] canvas') !== null")
+    assert chart.get_attribute("aria-label").startswith("Predicted and true: chart. With the chart in focus, + and")
+    bars = page.locator("section:has(h2:text-is('Residuals')) .analysis")
+    assert bars.get_attribute("aria-label") == "Residuals. The table below has its figures."
+    assert page.is_visible("text=Ctrl and the mouse wheel zoom, dragging moves.")
+    announced = "document.getElementById('announcer').textContent"
+    chart.press("+")
+    half = page.evaluate(announced)
+    assert half.startswith("Predicted and true: true ")
+    chart.press("ArrowRight")
+    assert page.evaluate(announced) not in ("", half)
+    chart.press("Escape")
+    assert page.evaluate(announced) == "Predicted and true: all of it"
+
+
 def test_the_lines_of_a_log_are_one_stop_of_tab_and_arrows_lead_to_the_others(
     open_as: Callable[..., Any], ids: dict[str, str]
 ) -> None:

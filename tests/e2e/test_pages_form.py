@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from tests.e2e.browser import BROWSER_MARKS
-from tests.e2e.portal import addresses, until, visit
+from tests.e2e.portal import ROOT, Portal, addresses, until, visit
 from tests.e2e.seeded import browser, ids, open_as, portal
 
 pytestmark = BROWSER_MARKS
@@ -125,3 +127,21 @@ def test_a_value_that_the_form_does_not_offer_is_shown_and_stays(
     until(page, "document.querySelector('#spec-data-target').value === 'no_such'")
     page.fill("#spec-name", "kept")
     until(page, f"{YAML}.includes('name: kept') && {YAML}.includes('target: no_such')")
+
+
+def test_a_project_beyond_those_of_the_page_is_found_by_typing(open_as: Callable[..., Any], portal: Portal) -> None:
+    code = (
+        "import django; django.setup()\nfrom harness.accounts.models import Project\n"
+        "names = [f'Zoo {number:03}' for number in range(150)]\n"
+        "Project.objects.bulk_create([Project(name=name, slug=name.lower().replace(' ', '-')) for name in names])\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=portal.env, check=True, timeout=60)
+    page = open_as("admin")
+    visit(page, "/datasets/upload/")
+    options = "[...document.querySelector('#project').options].map((option) => option.value)"
+    field = page.get_by_label("Find in the list Project")
+    assert field.get_attribute("placeholder") == "Find in 152" and "zoo-149" not in page.evaluate(options)
+    field.press_sequentially("149 zoo")
+    field.press("Enter")  # at once: it waits for the answer
+    until(page, "document.querySelector('#project').value === 'zoo-149'")
+    assert field.input_value() == "" and len(page.evaluate(options)) > 100

@@ -98,6 +98,7 @@ def test_a_list_of_a_thousand_projects_is_found_in_by_typing(crowded: Any) -> No
         field.press("Enter")
     assert page.evaluate(CHOSEN) == "zoo-77"
     assert page.evaluate("window.heard") == [["input", "project"], ["change", "project"]]
+    assert field.input_value() == "" and len(page.evaluate(SHOWN)) > 1000, "all are there again"
     assert not page.locator(".select-find").nth(1).count(), "short lists have no such field"
 
 

@@ -208,3 +208,23 @@ def test_a_long_name_in_one_word_makes_no_page_wider_than_a_phone(
     visit(page, addresses(ids)[address])
     page.locator(name).first.evaluate("node => { node.textContent = 'm'.repeat(120); }")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_page_that_is_enlarged_to_twice_its_size_is_no_wider_than_the_screen(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page, wide = open_as("admin", width=720), {}
+    for name in ("queue", "cost", "reservations", "weights files", "datasets"):
+        visit(page, addresses(ids)[name])
+        wide[name] = page.evaluate("document.documentElement.scrollWidth")
+    assert {name: width for name, width in wide.items() if width > 720} == {}
+
+
+def test_a_legend_breaks_a_name_without_a_space(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as("admin", width=390)
+    visit(page, addresses(ids)["compare"])
+    page.wait_for_selector(".u-legend .u-label")
+    page.evaluate(
+        "for (const name of document.querySelectorAll('.u-legend .u-label')) name.textContent = 'W'.repeat(80)"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

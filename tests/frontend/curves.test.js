@@ -77,7 +77,15 @@ test("a key names its chart, its line and the colour of its rank", () => {
   const validation = groupOf("val/macro_f1");
   assert.deepEqual([validation.title, validation.label, validation.hue], ["macro F1", "validation", 1]);
   assert.equal(groupOf("test/roc_auc").title, "ROC AUC");
-  assert.deepEqual([groupOf("learning_rate").label, groupOf("learning_rate").hue], ["learning_rate", undefined]);
+  assert.deepEqual([groupOf("learning_rate").label, groupOf("learning_rate").hue], ["learning rate", undefined]);
+  const own = [groupOf("rows_per_s"), groupOf("val/rows_per_s")];
+  assert.deepEqual(
+    own.map(({ title, label }) => [title, label]),
+    [
+      ["rows per second", "rows per second"],
+      ["rows per second", "validation"],
+    ],
+  );
 });
 
 const series = (label, ...values) => ({ label, points: values.map((value, step) => ({ step, value })) });

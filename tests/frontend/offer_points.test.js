@@ -29,6 +29,12 @@ test("the line goes through the ways that the server says nothing beats, and no 
   assert.deepEqual(points.map(kindOf), ["named", "named", "open", "never"]);
 });
 
+test("where nothing beats one place alone there is no line, and none in the legend", () => {
+  const alone = way("one", 10, 15, 40, "fastest", "yes");
+  assert.deepEqual(trades([alone, way("stages", 12, 20, 60, "possible", "")]), []);
+  assert.deepEqual(trades([alone, way("the same again", 10, 15, 40, "possible", "yes")]), []);
+});
+
 test("an end of a range of energy of which little would be left has its own unit, as in the table", () => {
   const words = (least, energy, most, unit) => energyWords({ least, energy, most }, unit);
   assert.equal(words(0.0661, 0.129, 0.279, "Wh"), "0.129 Wh (0.0661 to 0.279)");

@@ -26,6 +26,8 @@ const NAMES = {
   staleness_most: "largest staleness",
 };
 
+const titled = (name) => NAMES[name] ?? name.replace(/_per_s$/, " per second").replaceAll("_", " ");
+
 export function groupOf(key) {
   const [part, name] = key.includes("/")
     ? [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)]
@@ -33,7 +35,7 @@ export function groupOf(key) {
   if (/^rank\d+$/.test(part))
     return {
       group: name,
-      title: `${NAMES[name] ?? name.replaceAll("_per_s", " per second").replaceAll("_", " ")} by rank`,
+      title: `${titled(name)} by rank`,
       label: part.replace("rank", "rank "),
       zero: true,
       late: 1,
@@ -43,8 +45,8 @@ export function groupOf(key) {
   const hue = PARTS.includes(part) ? PARTS.indexOf(part) : undefined;
   return {
     group: name,
-    title: NAMES[name] ?? name.replaceAll("_", " "),
-    label: label || name,
+    title: titled(name),
+    label: label || titled(name),
     zero: false,
     late: name === "learning_rate" ? 2 : 0,
     hue,

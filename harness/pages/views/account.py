@@ -19,7 +19,7 @@ from harness.accounts.identities import identity_of, may_use_password
 from harness.accounts.leaving import leaving_problem, user_delete
 from harness.accounts.models import User
 from harness.accounts.second_factor import second_factor_get
-from harness.accounts.selectors import project_get, project_list, token_list
+from harness.accounts.selectors import project_get, token_list
 from harness.accounts.services import token_create, token_revoke, user_update
 from harness.accounts.sessions import session_end, session_list, session_moved, sessions_end
 from harness.accounts.time_zone import browser_time_zone_name, browser_time_zone_note, time_zone_choose
@@ -105,7 +105,7 @@ def account_page(
     """The page, after a form of it was refused or done."""
     user = person(request)
     form = form or TokenForm()
-    form.set_projects(project_list(user=user))
+    form.set_projects(user)
     context = {
         "tokens": token_list(user=user),
         "form": form,
@@ -156,7 +156,7 @@ def token_add(request: HttpRequest) -> HttpResponseBase:
     """Make a token; its text is in this answer and nowhere else."""
     user = person(request)
     form = TokenForm(request.POST)
-    form.set_projects(project_list(user=user))
+    form.set_projects(user)
     if not form.is_valid():
         return account_page(request, form=form, status=422)
     wish = form.cleaned_data

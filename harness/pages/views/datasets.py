@@ -16,7 +16,7 @@ from codegen.profile.types import DataKind
 from codegen.task import task_guessed
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role
-from harness.accounts.selectors import project_get, project_list, projects_writable
+from harness.accounts.selectors import project_get
 from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.pictures import dataset_row_image
 from harness.datasets.samples import SAMPLES, sample_create
@@ -41,6 +41,7 @@ from harness.pages.profile_view import (
     thumbnails_by_class,
 )
 from harness.pages.project_choice import project_chosen, project_shown
+from harness.pages.project_options import project_options
 from harness.pages.views.fetches import fetch_context
 from harness.pages.web import can, can_delete, change, form_page, number_read, page, person, show
 from harness.pages.words import COLUMN_TYPE_WORDS
@@ -73,7 +74,7 @@ def dataset_index(request: HttpRequest) -> HttpResponseBase:
     context = {
         "sort": sort,
         "rows": rows.get_page(request.GET.get("page")),
-        "projects": project_list(user=user),
+        "projects": project_options(user, "see", [slug]),
         "project": project,
         "query_text": query,
         "filtered": bool(project or query),
@@ -108,7 +109,7 @@ def dataset_upload(request: HttpRequest) -> HttpResponseBase:
         "name": request.POST.get("name", ""),
         "sent": request.POST.dict(),  # a QueryDict has an `encoding` of its own
         "project": project,
-        "projects": projects_writable(user=user),
+        "projects": project_options(user, "add", [project.slug if project else ""]),
         "samples": _samples(),
         "storage": storage_of(project) if project else None,
     }

@@ -11,7 +11,6 @@ from django.shortcuts import redirect
 
 from harness.accounts.access import projects_with_role
 from harness.accounts.models import Role, User
-from harness.accounts.selectors import project_list, projects_writable
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
 from harness.errors import Invalid, NotFound
@@ -23,6 +22,7 @@ from harness.jobs.selectors import JobFilters, job_list, job_metric_keys, job_ow
 from harness.pages.job_columns import column_groups, columns_shown
 from harness.pages.job_groups import CSV_COLUMNS, group_choices, groups_csv, groups_shown
 from harness.pages.named import words
+from harness.pages.project_options import project_options
 from harness.pages.views.saved_views import list_address, view_address, view_context
 from harness.pages.web import asks_part, page, page_number, person, show
 from harness.pages.words import STATE_WORDS, TASK_WORDS
@@ -95,7 +95,7 @@ def jobs_page(
         "tags": tags,
     }
     if not is_part:
-        context |= _form(request, listing)
+        context |= _form(request, listing, context["named_for"])
     template = "jobs/table.html" if is_part else "jobs/list.html"
     response = show(request, template, context, nav="jobs", status=200 if tags is None else Invalid.status)
     response["Vary"] = "HX-Request"
@@ -130,8 +130,9 @@ def _rows(user: User, listing: Listing, number: int, groups: Sequence[JobGroup])
     return found if opened is None else replace(found, total=len(opened), page=number)
 
 
-def _form(request: HttpRequest, listing: Listing) -> dict[str, Any]:
-    """What stands around the table: the filters, and the columns that can be chosen."""
+def _form(request: HttpRequest, listing: Listing, named_for: str) -> dict[str, Any]:
+    """What stands around the table: the filters, and the columns that can be chosen. `named_for`: the project for which
+    a view was to be saved."""
     user = person(request)
     metric_keys = job_metric_keys(user=user)
     return {
@@ -142,11 +143,11 @@ def _form(request: HttpRequest, listing: Listing) -> dict[str, Any]:
         "chosen_states": set(listing.filters.states),
         "states": [(state.value, STATE_WORDS[state.value][0]) for state in JobState],
         "tasks": TASK_WORDS.items(),
-        "projects": project_list(user=user),
+        "projects": project_options(user, "see", request.GET.getlist("project")),
         "owners": job_owners(user=user),
         "more_given": any(request.GET.get(name) for name in _MORE),
         "column_groups": column_groups(listing.columns, metric_keys),
-        "share_projects": projects_writable(user=user),
+        "share_projects": project_options(user, "add", [named_for]),
     }
 
 

@@ -119,7 +119,7 @@ def _reservations(
     request: HttpRequest, form: ReservationForm, delayed: tuple[Affected, ...] | None, *, status: int = 200
 ) -> HttpResponseBase:
     user = person(request)
-    form.set_choices(_targets(), project_list(user=user))
+    form.set_choices(user, _targets())
     rows = Paginator(reservation_list(), PAGE_SIZE).get_page(page_number(request))
     context = {"reservations": rows, "form": form, "is_admin": user.is_superuser, "part": "reservations"}
     context |= {"seen": {project.pk for project in project_list(user=user)}, "delayed": delayed}
@@ -178,7 +178,7 @@ def _outlasting_tell(request: HttpRequest, running: Sequence[RunningThere]) -> N
 def _reservation_form(request: HttpRequest, user: User, *, look: bool) -> ReservationForm:
     """As it was sent; what is only looked at needs no purpose."""
     form = ReservationForm(request.POST)
-    form.set_choices(_targets(), project_list(user=user))
+    form.set_choices(user, _targets())
     form.fields["purpose"].required = not look
     return form
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
 from harness.accounts.access import require_admin
-from harness.accounts.selectors import project_get, project_list
+from harness.accounts.selectors import project_get
 from harness.errors import HarnessError
 from harness.jobs.consequences import change_consequences, quota_consequences, quota_end_consequences
 from harness.jobs.drain import Affected
@@ -38,7 +38,7 @@ def _quotas(
     status: int = 200,
 ) -> HttpResponseBase:
     user = person(request)
-    form.set_projects(project_list(user=user))
+    form.set_projects(user)
     words = search_check(request.GET.get("q", "").strip(), "q")
     rows = Paginator(quota_rows(user=user, words=words), PAGE_SIZE).get_page(page_number(request))
     context = {"quotas": rows, "q": words, "is_large": bool(words) or rows.paginator.num_pages > 1}
@@ -52,7 +52,7 @@ def quota_save(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     require_admin(user)
     form = QuotaForm(request.POST)
-    form.set_projects(project_list(user=user))
+    form.set_projects(user)
     if not form.is_valid():
         return _quotas(request, form, None, status=422)
     wanted = {**form.cleaned_data, "user": user, "project": project_get(user=user, slug=form.cleaned_data["project"])}

@@ -12,9 +12,10 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.models import Project, User
-from harness.accounts.selectors import project_get, projects_writable
+from harness.accounts.selectors import project_get
 from harness.errors import HarnessError, NotFound
 from harness.jobs.listing import DEFAULT_SORT, listing_query, listing_read
+from harness.pages.project_options import project_options
 from harness.pages.web import change, page, person, show
 from harness.saved_views.models import SavedView
 from harness.saved_views.selectors import view_default, view_get, view_list
@@ -99,7 +100,7 @@ def views(request: HttpRequest) -> HttpResponseBase:
     rows = [(view, address_of(view)) for view in view_list(user=user)]
     context = {
         "rows": rows,
-        "share_projects": projects_writable(user=user),
+        "share_projects": project_options(user, "add", [view.project.slug for view, _ in rows if view.project]),
         "name_letters_max": NAME_LETTERS_MAX,
         **_typed(request),
     }

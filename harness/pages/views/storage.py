@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
-from harness.accounts.selectors import project_get, project_list
+from harness.accounts.selectors import project_get
 from harness.datasets.purging import dataset_purge
 from harness.datasets.selectors import dataset_get
 from harness.datasets.services import dataset_delete
@@ -48,7 +48,7 @@ def pool_storage(request: HttpRequest) -> HttpResponseBase:
 
 def _pool_storage(request: HttpRequest, form: StorageQuotaForm, *, status: int = 200) -> HttpResponseBase:
     user = person(request)
-    form.set_projects(project_list(user=user))
+    form.set_projects(user)
     context = {
         "rows": Paginator(storage_rows(user=user), PAGE_SIZE).get_page(page_number(request)),
         "form": form,
@@ -66,7 +66,7 @@ def storage_quota_save(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     require_admin(user)
     form = StorageQuotaForm(request.POST)
-    form.set_projects(project_list(user=user))
+    form.set_projects(user)
     if not form.is_valid():
         return _pool_storage(request, form, status=422)
     project = project_get(user=user, slug=form.cleaned_data["project"])

@@ -10,8 +10,9 @@ from django.utils import timezone
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.expectations import idle_s, left_s
 from harness.jobs.control.tick import tick
-from harness.jobs.models import Job, JobAttempt, MetricPoint
-from harness.jobs.own_range import own_slowdown
+from harness.jobs.models import Checkpoint, Job, JobAttempt, MetricPoint
+from harness.jobs.options import options_of, options_refined
+from harness.jobs.own_range import own_share, own_slowdown
 from harness.jobs.queueing import queue_rows
 from harness.moments import moment_words
 from tests.harness.jobs.helpers import estimated, event, place_now, run_now
@@ -46,6 +47,22 @@ def test_a_loud_host_widens_the_range_and_a_steady_run_narrows_it(job_make, node
     loud.refresh_from_db()
     assert spread(steady) < 0.1 < 0.3 < spread(loud)
     assert loud.expected_low_at < loud.expected_finish_at < loud.expected_high_at
+
+
+def test_what_a_run_did_before_it_was_resumed_is_no_training_on_the_devices_that_it_has(job_make, node_make):
+    """The time that it takes to start there would count as such, and a pace of a few first steps as its own."""
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=100_000)
+    run_now(job)
+    began = timezone.now() - timedelta(seconds=60)
+    Job.objects.filter(pk=job.pk).update(state="running", step=500, steps_total=100_000, eta_s=1e6)
+    job.refresh_from_db()
+    running = options_of(job)[0]
+    assert options_refined(job, running, began)[1].rate_per_s < 2e-6, "50 s of a pace far off the estimate"
+    Checkpoint.objects.create(job=job, name="step-499", step=499, epoch=0.0)
+    Checkpoint.objects.update(created_at=began - timedelta(minutes=5))
+    assert own_share(job, began) == pytest.approx(1e-5)
+    assert options_refined(job, running, began)[1].rate_per_s == running.rate_per_s
 
 
 def test_only_steps_on_the_devices_that_it_has_count(job_make, node_make):

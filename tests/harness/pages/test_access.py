@@ -85,6 +85,7 @@ ROWS: dict[str, Row] = {
     "session_out": Row({404}, {404}, {404}, ("nosuchsessn1",), {}),
     "sessions_out": own(post={}),
     "project_list": own(),
+    "project_names": own(),
     "project_add": own(post={"name": "New one"}),
     "user_add": Row({403}, {403}, {403}, post={"username": "someone"}),
     "user_act": Row({403}, {403}, {403}, ("outsider", "disable"), {}),

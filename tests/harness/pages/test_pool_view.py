@@ -80,6 +80,9 @@ def test_a_node_whose_clock_is_off_is_told_to_take_jobs_once_that_is_right(
     told = owner.post("/pool/nodes/rack-000/undrain/", follow=True).content.decode()
     assert "rack-000 accepts jobs once its clock is right." in told and "accepts jobs again" not in told
     assert Node.objects.get(name="rack-000").state == "drain"
+    assert "Its clock is 40 s ahead" in shown(owner)
+    Node.objects.filter(name="rack-000").update(state="down")
+    assert "Its clock is" not in shown(owner), "while it is down there is nothing to mend"
 
 
 def test_two_machines_that_report_as_one_node_are_told_while_it_is_not_down(

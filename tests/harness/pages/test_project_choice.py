@@ -32,7 +32,7 @@ def client_of(user: User) -> Client:
 def options(user: User, query: str = "") -> tuple[list[str], list[str]]:
     """Slugs of the select of the upload page, and those that are chosen in it."""
     page = client_of(user).get(reverse("dataset_upload") + query).content.decode()
-    (select,) = re.findall(r"<select[^>]* data-option-project>(.*?)</select>", page, re.S)
+    (select,) = re.findall(r"<select[^>]*data-option-project\s*>(.*?)</select>", page, re.S)
     found = re.findall(r'<option value="([^"]*)"\s*(selected)?', select)
     return [slug for slug, _ in found], [slug for slug, mark in found if mark]
 

@@ -32,6 +32,7 @@ def test_the_list_shows_the_columns_of_its_address_in_their_order(world: SimpleN
     page = owner.get(f"/jobs/?{wanted}&sort=-metric:val/loss").content.decode()
     assert heads(page)[1:] == ["Job", "val/loss", "Energy", "Epochs", "Tags", "State"]
     assert 'aria-sort="descending"' in page
+    assert re.search(r'<td\s+class="num"\s+data-label="Epochs"', page), "numbers of a spec stand below each other"
     assert heads(owner.get("/jobs/").content.decode())[1:4] == ["Job", "State", "Dataset"]
     assert owner.get("/jobs/?column=password").status_code == 422
 

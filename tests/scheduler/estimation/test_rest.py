@@ -134,22 +134,23 @@ def test_ranges_hold_about_eight_of_ten_rests_of_a_pace_that_wanders():
 
 
 @pytest.mark.parametrize(
-    ("done", "held_s", "seen", "counts"),
+    ("done", "here", "held_s", "seen", "counts"),
     [
-        (0.03, 10.0, 0.01, True),  # enough was done
-        (0.001, 301.0, 0.01, True),  # it has trained for long enough
-        (0.008, 60.0, 0.004, False),  # slow, and as the estimate's range twice allows
-        (0.008, 60.0, 0.0003, True),  # far too slow, for 27 s of training
-        (0.004, 60.0, 0.0003, False),  # far too slow, for 13 s of it
-        (0.008, 16.0, 0.0003, False),  # what it did before, on other devices, tells nothing of these
-        (0.019, 60.0, 0.0008, True),
-        (0.0, 60.0, 0.5, False),  # nothing is done
+        (0.03, 0.03, 10.0, 0.01, True),  # enough was done
+        (0.001, 0.001, 301.0, 0.01, True),  # it has trained for long enough
+        (0.008, 0.008, 60.0, 0.004, False),  # slow, and as the estimate's range twice allows
+        (0.008, 0.008, 60.0, 0.0003, True),  # far too slow, for 27 s of training
+        (0.004, 0.004, 60.0, 0.0003, False),  # far too slow, for 13 s of it
+        (0.008, 0.008, 16.0, 0.0003, False),  # the clock was set back meanwhile
+        (0.008, 0.004, 60.0, 0.0003, False),  # what it did before, on other devices, tells nothing of these
+        (0.019, 0.019, 60.0, 0.0008, True),
+        (0.0, 0.0, 60.0, 0.5, False),  # nothing is done
     ],
 )
-def test_an_estimate_that_is_far_off_is_given_up_before_a_fiftieth_of_the_run_is_done(done, held_s, seen, counts):
-    assert own_pace_counts(done, held_s, seen, told=0.01, slowdown=1.5) is counts
+def test_an_estimate_that_is_far_off_is_given_up_before_a_fiftieth_of_the_run_is_done(done, here, held_s, seen, counts):
+    assert own_pace_counts(done, held_s, seen, told=0.01, slowdown=1.5, here=here) is counts
 
 
 def test_a_run_that_is_far_faster_than_estimated_is_told_by_its_own_pace_too():
-    assert own_pace_counts(0.019, 60.0, 0.0009, told=0.00015, slowdown=1.5)
-    assert own_pace_counts(0.0, 0.0, 0.003, told=0.0, slowdown=1.5), "nothing was estimated"
+    assert own_pace_counts(0.019, 60.0, 0.0009, told=0.00015, slowdown=1.5, here=0.019)
+    assert own_pace_counts(0.0, 0.0, 0.003, told=0.0, slowdown=1.5, here=0.0), "nothing was estimated"

@@ -13,9 +13,12 @@ import {
 } from "echarts/components";
 import * as echarts from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
+import { announce, el } from "../dom.js";
+import { number } from "../format.js";
 import { pageData } from "../net.js";
 import { ACCURACY } from "./accuracy.js";
 import { CONFUSION } from "./confusion.js";
+import { KEYS_HINT, zoomByKeys } from "./curve_keys.js";
 import { DISTRIBUTIONS } from "./distributions.js";
 import { FORECAST } from "./forecast.js";
 import { INTERVALS } from "./intervals.js";
@@ -55,6 +58,31 @@ const MAKERS = {
   ...TIMELINES,
 };
 
+const ALL = { min: 0, max: 100 };
+
+// The part of a chart that is seen, in percent; null where that is all of it.
+function zoomOf(plot) {
+  const [{ start, end }] = plot.getOption().dataZoom;
+  return start <= ALL.min && end >= ALL.max ? null : { min: start, max: end };
+}
+
+// By keys what a mouse does with Ctrl and its wheel, and by dragging.
+function zooms(node, { title }, plot) {
+  zoomByKeys(node, title, {
+    zoomOf: () => zoomOf(plot),
+    wholeOf: () => ALL,
+    go: (span) => {
+      const { min, max } = span ?? ALL;
+      plot.dispatchAction({ type: "dataZoom", start: min, end: max });
+      const { startValue, endValue } = plot.getOption().dataZoom[0];
+      const { name } = plot.getOption().xAxis[0];
+      announce(`${title}: ${span ? `${name} ${number(startValue, 3)} to ${number(endValue, 3)}` : "all of it"}`);
+    },
+  });
+  const hint = `Ctrl and the mouse wheel zoom, dragging moves. ${KEYS_HINT}`;
+  node.after(el("p", { class: "text-secondary small mb-0" }, hint));
+}
+
 export function mount(node) {
   const chart = pageData(node.dataset.source);
   if (!chart || !MAKERS[chart.kind]) return;
@@ -72,6 +100,7 @@ export function mount(node) {
     });
   } else draw();
   onTheme(draw);
+  if (plot.getOption().dataZoom?.length) zooms(node, chart, plot);
   const follow = () => {
     plot.resize();
     if (chart.kind === "offer") draw(); // its words stand where there is room

@@ -25,12 +25,11 @@ export function kindOf(point) {
   return point.what === "frontier" || point.what === "possible" ? "open" : "never";
 }
 
-// From place to place of the ways that the server says nothing beats, earliest first.
+// From place to place of the ways that the server says nothing beats, earliest first; one place alone makes no line.
 export function trades(points) {
-  return points
-    .filter(({ best }) => best === "yes")
-    .map(place)
-    .sort(([a, low], [b, high]) => a - b || low - high);
+  const places = points.filter(({ best }) => best === "yes").map(place);
+  if (new Set(places.map(String)).size < 2) return [];
+  return places.sort(([a, low], [b, high]) => a - b || low - high);
 }
 
 const ENERGY_J = { J: 1, Wh: 3600, kWh: 3.6e6 };

@@ -18,7 +18,7 @@ export function base() {
       textStyle: { color: shades.text, fontSize: 12 },
       confine: true,
     },
-    aria: { enabled: true },
+    aria: { enabled: true, label: { enabled: false } }, // the page names it
   };
 }
 
