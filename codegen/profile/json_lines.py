@@ -14,7 +14,7 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import MAX_COLUMNS, BadLines, unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, Severity
-from worker.words import size_words
+from worker.words import size_words, without_nul
 
 _ROWS = 20_000
 _MAX_LINE_BYTES = 16 << 20
@@ -152,7 +152,7 @@ class JsonLinesSource:
         """(line, fields of the object by dotted name, share of the file read)."""
         for line, body, share in self._lines():
             try:
-                row = _DECODER.decode(body.decode("utf-8-sig").strip())
+                row = _DECODER.decode(without_nul(body.decode("utf-8-sig")).strip())
                 row = self._flat(row, line) if isinstance(row, dict) else row
             except json.JSONDecodeError as error:
                 self._bad.add(line, f"{error.msg} at character {error.pos + 1}")

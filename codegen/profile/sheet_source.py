@@ -218,4 +218,4 @@ def _text(cell: Cell) -> str | None:
         return datetime.combine(cell, cell.time() if isinstance(cell, datetime) else time()).isoformat(sep=" ")
     if isinstance(cell, time):
         return cell.isoformat()
-    return str(cell).strip() or None
+    return str(cell).strip().replace("\0", "\ufffd") or None  # `_x0000_` in the file; no database holds NUL
