@@ -6,6 +6,10 @@ import codecs
 
 from codegen.profile.problems import fail
 
+_OF_NAMES = frozenset({"idna", "punycode", "undefined"})
+"""Python's codecs of names of hosts, and of none: no file is written so, and some take a time that
+grows as the square of its size."""
+
 
 def encoding_named(name: str | None, head: bytes) -> str | None:
     """The encoding that a person gave; None where they left it open. Raises `DataError` for an unknown one."""
@@ -69,7 +73,7 @@ def _codec(name: str | None) -> str | None:
         return None
     try:
         codec = codecs.lookup(name)
-        if not codec._is_text_encoding:
+        if not codec._is_text_encoding or codec.name in _OF_NAMES:
             raise LookupError(name)
         return codec.name
     except LookupError:
