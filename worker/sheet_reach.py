@@ -3,6 +3,7 @@ cell between the first and the last that is filled, so that a stray one far off 
 
 from __future__ import annotations
 
+import lzma
 import re
 import zipfile
 import zlib
@@ -20,7 +21,7 @@ _ROWS_REPEATED = re.compile(rb'table:number-rows-repeated="(\d{1,9})"')
 _CELLS_REPEATED = re.compile(rb'table:number-columns-repeated="(\d{1,9})"')
 _FILLED = b"office:value-type="
 _CHUNK_BYTES, _ROW_BYTES_MAX = 1 << 20, 64 << 20
-NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError)
 """What a part raises that cannot be unpacked: it is broken, encrypted, or packed in an unknown way."""
 _ROWS_MAX = 1 << 20
 """No sheet has more: what a file says beyond is left out by those who read it."""
