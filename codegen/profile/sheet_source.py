@@ -123,7 +123,7 @@ class SheetSource:
             )
 
     def _refuse_stray(self, archive: zipfile.ZipFile) -> None:
-        """By what the file says of the size of its sheets; one that does not is read within the memory allowed."""
+        """By how far its sheets reach."""
         try:
             sheets = list(sheets_reach(archive))
         except NOT_UNPACKED:  # who reads it says what is wrong with it
