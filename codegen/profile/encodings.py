@@ -6,9 +6,8 @@ import codecs
 
 from codegen.profile.problems import fail
 
-_OF_NAMES = frozenset({"idna", "punycode", "undefined"})
-"""Python's codecs of names of hosts, and of none: no file is written so, and some take a time that
-grows as the square of its size."""
+_NO_FILES = "punycode"
+"""Python has it for names of hosts; no file is written so, and it takes a time that grows as the square of the size."""
 
 
 def encoding_named(name: str | None, head: bytes) -> str | None:
@@ -73,7 +72,7 @@ def _codec(name: str | None) -> str | None:
         return None
     try:
         codec = codecs.lookup(name)
-        if not codec._is_text_encoding or codec.name in _OF_NAMES:
+        if not codec._is_text_encoding or codec.name == _NO_FILES:
             raise LookupError(name)
         return codec.name
     except LookupError:
