@@ -3,6 +3,7 @@ cell between the first and the last that is filled, so that a stray one far off 
 
 from __future__ import annotations
 
+import lzma
 import re
 import zipfile
 import zlib
@@ -12,6 +13,11 @@ from typing import IO, NamedTuple
 
 _DIMENSION = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]{1,8})[A-Z]*(\d{1,12})\d*"')
 """Of longer ones the beginning: it is too far by itself, and numbers of thousands of digits cannot be told."""
+_PLACE = re.compile(
+    rb'<(?:\w{1,20}:)?(?:c|row)\s[^<>]{0,2000}?\br="([A-Z]{0,8})[A-Z]*(\d{1,12})\d*"[^<>]{0,2000}(?<!/)>'
+)
+"""A row or a cell that says where it is, and is more than a format."""
+_TAG_BYTES_MAX = 4096
 _ROW = re.compile(rb"<table:table-row(?=[\s/>])")
 _TABLE = re.compile(rb'<table:table(?=\s)[^<>]{0,2000}?\stable:name="([^"]{1,1000})"')
 _ROW_END, _TABLE_END = b"</table:table-row>", b"</table:table>"
@@ -20,7 +26,7 @@ _ROWS_REPEATED = re.compile(rb'table:number-rows-repeated="(\d{1,9})"')
 _CELLS_REPEATED = re.compile(rb'table:number-columns-repeated="(\d{1,9})"')
 _FILLED = b"office:value-type="
 _CHUNK_BYTES, _ROW_BYTES_MAX = 1 << 20, 64 << 20
-NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError)
 """What a part raises that cannot be unpacked: it is broken, encrypted, or packed in an unknown way."""
 _ROWS_MAX = 1 << 20
 """No sheet has more: what a file says beyond is left out by those who read it."""
@@ -60,19 +66,36 @@ class Reach(NamedTuple):
 
 
 def sheets_reach(archive: zipfile.ZipFile) -> Iterator[Reach]:
-    """Of each sheet that says it, empty cells with a comment or a format not counted.
+    """Of each sheet, of OpenDocument without empty cells with a comment or a format.
 
     Raises `RowTooLong`, `NOT_UNPACKED`.
     """
     for name in archive.namelist():
         if name.startswith("xl/worksheets/sheet"):
             with archive.open(name) as sheet:
-                told = _DIMENSION.search(sheet.read(4096))
-            if told is not None:
-                yield Reach(int(told[2]), _column_number(told[1]))
+                told = _DIMENSION.search(head := sheet.read(4096))
+                yield Reach(int(told[2]), _column_number(told[1])) if told else _cells_reach(head, sheet)
         elif name == "content.xml":
             with archive.open(name) as content:
                 yield from _tables_reach(content)
+
+
+def _cells_reach(head: bytes, sheet: IO[bytes]) -> Reach:
+    """By the rows and cells, where a program that writes front to back could not say it before them."""
+    rows = columns = 0
+    kept = head
+    while chunk := sheet.read(_CHUNK_BYTES):
+        body = kept + chunk
+        cut = max(body.rfind(b"<"), len(body) - _TAG_BYTES_MAX)  # a tag may go on in the next chunk
+        kept = body[cut:]
+        rows, columns = _farther(body[:cut], rows, columns)
+    return Reach(*_farther(kept, rows, columns))
+
+
+def _farther(body: bytes, rows: int, columns: int) -> tuple[int, int]:
+    places = set(_PLACE.findall(body))
+    rows = max(rows, max((int(row) for _, row in places), default=0))
+    return rows, max(columns, max(map(_column_number, {letters for letters, _ in places}), default=0))
 
 
 def _column_number(letters: bytes) -> int:

@@ -10,6 +10,7 @@ carry it along (`codegen.render.RUNTIME`).
 from __future__ import annotations
 
 import math
+import re
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _KWH_J = 3.6e6
@@ -132,3 +133,12 @@ def step_words(seconds: float) -> str:
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 99.95 else f"{seconds:,.0f} s"
+
+
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+"""As JSON spells it: behind an odd number of backslashes the last one begins something else."""
+
+
+def without_nul(json_text: str) -> str:
+    """JSON with the sign for a lost letter where a text has NUL, which no column's name and no database can hold."""
+    return _NUL.sub(r"\1\\ufffd", json_text) if "\\u0000" in json_text else json_text

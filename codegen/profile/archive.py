@@ -7,6 +7,7 @@ No entry is ever written to disk under its name, so a name can do no harm beyond
 
 from __future__ import annotations
 
+import lzma
 import stat
 import tarfile
 import unicodedata
@@ -22,6 +23,8 @@ from codegen.profile.problems import fail
 from codegen.profile.streams import ByteSource, ByteStream
 from worker.words import size_words
 
+_NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError)
+"""What an entry of a zip raises that cannot be unpacked: it is broken, encrypted, or packed in an unknown way."""
 _CHUNK_BYTES = 1 << 20
 _MAX_NAME = 1024
 _MAX_DEPTH = 32
@@ -185,7 +188,9 @@ class ZipPictures:
         try:
             with archive.open(info) as stream:
                 return self._meter.read(stream, name, info.compress_size)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        except (*_NOT_UNPACKED, ValueError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # of the disk; of damaged bz2 there is no number
             self._policy.refuse("broken_archive", f"an entry cannot be read ({error})", name)
 
     @contextmanager
@@ -262,7 +267,7 @@ class TarPictures:
                 # tarfile ends without a word where a header is cut; a whole archive ends with zero blocks
                 if stream.read_bytes < archive.offset + tarfile.BLOCKSIZE:
                     policy.refuse("cut_file", "it ends too early; it was probably cut off while being copied", None)
-        except (tarfile.TarError, EOFError, OverflowError, UnicodeError) as error:
+        except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:
             policy.refuse("broken_archive", f"it cannot be read to its end ({error})", None)
 
 

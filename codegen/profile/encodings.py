@@ -6,6 +6,9 @@ import codecs
 
 from codegen.profile.problems import fail
 
+_NO_FILES = "punycode"
+"""Python has it for names of hosts; no file is written so, and it takes a time that grows as the square of the size."""
+
 
 def encoding_named(name: str | None, head: bytes) -> str | None:
     """The encoding that a person gave; None where they left it open. Raises `DataError` for an unknown one."""
@@ -69,7 +72,7 @@ def _codec(name: str | None) -> str | None:
         return None
     try:
         codec = codecs.lookup(name)
-        if not codec._is_text_encoding:
+        if not codec._is_text_encoding or codec.name == _NO_FILES:
             raise LookupError(name)
         return codec.name
     except LookupError:

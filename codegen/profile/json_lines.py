@@ -14,9 +14,10 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import MAX_COLUMNS, BadLines, NumbersAsNumbers, unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, Severity
-from worker.words import size_words
+from worker.words import size_words, without_nul
 
-_ROWS = 20_000
+_ROWS, _CELLS = 20_000, 2 << 20
+"""Of a batch at most: each row has room for the fields of all others, of which there may be thousands."""
 _MAX_LINE_BYTES = 16 << 20
 
 
@@ -91,15 +92,21 @@ class JsonLinesSource(NumbersAsNumbers):
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """Batches of text columns; missing keys and null are null."""
         self._bad = self._new_bad()
-        columns: list[list[str | None]] = [[] for _ in self._keys]
-        share = 0.0
+        size = max(1, min(_ROWS, _CELLS // len(self._keys)))
+        places = {key: place for place, key in enumerate(self._keys)}
+        columns, count, share = self._blank(size), 0, 0.0
         for _, row, share in self._rows():
-            for key, column in zip(self._keys, columns, strict=True):
-                column.append(_text(row.get(key)))
-            if len(columns[0]) >= _ROWS:
+            for key, value in row.items():
+                if key in places:  # what was left out is no column
+                    columns[places[key]][count] = _text(value)
+            count += 1
+            if count == size:
                 yield self._frame(columns), share
-                columns = [[] for _ in self._keys]
-        yield self._frame(columns), share
+                columns, count = self._blank(size), 0
+        yield self._frame([column[:count] for column in columns]), share
+
+    def _blank(self, rows: int) -> list[list[str | None]]:
+        return [[None] * rows for _ in self._keys]
 
     def findings(self) -> list[Finding]:
         """Bad lines, objects and lists, changed names."""
@@ -137,7 +144,7 @@ class JsonLinesSource(NumbersAsNumbers):
         """(line, fields of the object by dotted name, share of the file read)."""
         for line, body, share in self._lines():
             try:
-                row = _DECODER.decode(body.decode("utf-8-sig").strip())
+                row = _DECODER.decode(without_nul(body.decode("utf-8-sig")).strip())
                 row = self._flat(row, line) if isinstance(row, dict) else row
             except json.JSONDecodeError as error:
                 self._bad.add(line, f"{error.msg} at character {error.pos + 1}")

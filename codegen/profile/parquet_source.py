@@ -27,6 +27,8 @@ MAX_CELLS = 20_000_000_000
 MAX_DECODED_BYTES = 64 << 30
 _THRIFT_LIMIT = 256 << 20
 _INT64_DIGITS = 18
+_LOST = "\ufffd"
+"""Stands for a letter that was lost."""
 
 
 class ParquetSource(NumbersAsNumbers):
@@ -47,13 +49,13 @@ class ParquetSource(NumbersAsNumbers):
         self._refuse_size()
         leaves = list(_leaves(schema))
         usable = [name for name, kind in leaves if _usable(kind)]
-        self._left_out = [f"'{name}' ({kind})" for name, kind in leaves if not _usable(kind)]
+        self._left_out = [_without_nul(f"'{name}' ({kind})") for name, kind in leaves if not _usable(kind)]
         if repeated := [name for name, count in Counter(name for name, _ in leaves).items() if count > 1]:
             fail(
                 "duplicate_headers",
                 f"Several columns have the same name: {', '.join(map(repr, repeated[:10]))}.",
                 "Rename them and save the file again.",
-                column=repeated[0],
+                column=_without_nul(repeated[0]),
                 file=self._file,
             )
         if not usable:
@@ -64,7 +66,7 @@ class ParquetSource(NumbersAsNumbers):
                 file=self._file,
             )
         self._raw = usable
-        self._names, self._findings = unique_names([name.strip() for name in usable])
+        self._names, self._findings = unique_names([_without_nul(name.strip()) for name in usable])
         plain = set(schema.names)
         self._findings += taken_apart([name for raw, name in zip(usable, self._names, strict=True) if raw not in plain])
 
@@ -148,6 +150,10 @@ class ParquetSource(NumbersAsNumbers):
         )
 
 
+def _without_nul(text: str) -> str:
+    return text.replace("\0", _LOST)
+
+
 def _unpacked(source: ByteSource, scratch: Path) -> Path:
     with tempfile.NamedTemporaryFile(dir=scratch, suffix=".parquet", delete=False) as target, source.open() as stream:
         for chunk in stream.chunks():
@@ -215,7 +221,8 @@ def _frame(table: pa.Table, names: tuple[str, ...]) -> pl.DataFrame:
             column = column.cast(pa.timestamp("us", tz="UTC"), safe=False)
         columns[name] = column.cast(_target_type(column.type), safe=False)
         columns[name].validate(full=True)  # text that is not UTF-8 passes the reader
-    return pl.DataFrame(pa.table(columns))
+    # As in a CSV no text holds NUL, which no database can.
+    return pl.DataFrame(pa.table(columns)).with_columns(pl.col(pl.String).str.replace_all("\0", _LOST, literal=True))
 
 
 def _in_microseconds(moments: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -108,7 +108,7 @@ class SheetSource(NumbersAsNumbers):
             )
 
     def _refuse_stray(self, archive: zipfile.ZipFile) -> None:
-        """By what the file says of the size of its sheets; one that does not is read within the memory allowed."""
+        """By how far its sheets reach."""
         try:
             sheets = list(sheets_reach(archive))
         except NOT_UNPACKED:  # who reads it says what is wrong with it
@@ -203,4 +203,4 @@ def _text(cell: Cell) -> str | None:
         return datetime.combine(cell, cell.time() if isinstance(cell, datetime) else time()).isoformat(sep=" ")
     if isinstance(cell, time):
         return cell.isoformat()
-    return str(cell).strip() or None
+    return str(cell).strip().replace("\0", "\ufffd") or None  # `_x0000_` in the file; no database holds NUL

@@ -11,7 +11,7 @@ from codegen.profile.time_series import TimeSeries
 from codegen.profile.time_span import TimeSpan
 
 PROFILE_VERSION = 1
-READING = 9
+READING = 10
 """Raise it with every change of what is read of the same bytes: types, packed values, spellings, findings. Bytes that
 were packed by an earlier reading are then read anew when they are uploaded again; what is there stays as it is."""
 TABLE_FILE = "table.parquet"

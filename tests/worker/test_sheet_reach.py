@@ -49,6 +49,28 @@ def test_the_last_cell_is_named_as_spreadsheets_do(reach: tuple[int, int], corne
     assert Reach(*reach).corner == corner
 
 
+@pytest.mark.parametrize("chunk_bytes", [50, 1 << 20])
+@pytest.mark.parametrize(
+    ("rows", "reach"),
+    [
+        ('<row r="1"><c r="A1" t="s"><v>1</v></c><c r="B8"/></row><row r="9"/>', (1, 1)),
+        ('<row spans="1:9" r="2"><c s="1" r="C2"><v>7</v></c></row>', (2, 3)),
+        ('<row r="99999999999"><c><v>1</v></c></row>', (99999999999, 0)),
+        ("<row><c><v>1</v></c></row>", (0, 0)),
+    ],
+)
+def test_an_excel_file_that_does_not_say_how_far_it_reaches_is_looked_through(
+    monkeypatch: pytest.MonkeyPatch, rows: str, reach: tuple[int, int], chunk_bytes: int
+) -> None:
+    """One of 9 KB with a stray cell ended the process: memory for 116 GB was asked for."""
+    monkeypatch.setattr(sheet_reach, "_CHUNK_BYTES", chunk_bytes)
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr(
+            "xl/worksheets/sheet1.xml", f"<worksheet><sheetData>{' ' * 5000}{rows}</sheetData></worksheet>"
+        )
+        assert list(sheets_reach(archive)) == [reach]
+
+
 def test_an_excel_file_is_taken_by_its_word() -> None:
     book = openpyxl.Workbook()
     book.active["C7"] = 1

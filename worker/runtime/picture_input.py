@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from PIL import Image
 
 from worker.runtime.pictures import OTHER_SUFFIXES, PICTURES, SUFFIXES, PictureError, picture_read
 from worker.runtime.tables import InputError
+from worker.sheet_reach import NOT_UNPACKED
 from worker.words import size_words
 
 MEMBER_BYTES = 256 << 20
@@ -91,7 +91,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         with archive.open(name) as stream:
             body = stream.read(MEMBER_BYTES + 1)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except (*NOT_UNPACKED, ValueError, OSError) as error:  # the latter of damaged bz2, too
         raise InputError(f"{name} cannot be read from the zip: {error}.", "Make the zip again.") from None
     if len(body) > MEMBER_BYTES:
         raise InputError(f"{name} has more than {size_words(MEMBER_BYTES)}.", PICTURES)

@@ -116,7 +116,7 @@ def _text(cell: Any) -> str | None:
         return datetime.combine(cell, cell.time() if isinstance(cell, datetime) else time()).isoformat(sep=" ")
     if isinstance(cell, time):
         return cell.isoformat()
-    return str(cell).strip() or None
+    return str(cell).strip().replace("\0", "\ufffd") or None  # `_x0000_` in the file; no database holds NUL
 
 
 def columns_of(names: Sequence[str], rows: Sequence[Row]) -> dict[str, list[str | None]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
@@ -31,7 +32,7 @@ from worker.runtime.row_text import (
     records_of,
 )
 from worker.runtime.sheets import SHEETS, SheetError, columns_of, sheet_rows
-from worker.words import counted
+from worker.words import counted, without_nul
 
 MISSING = (
     "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "n.a.",
@@ -92,10 +93,10 @@ def read_rows(path: Path, preprocess: Mapping[str, Any] | None = None) -> pa.Tab
     try:
         _refuse_foreign(path)
         if path.suffix == ".parquet":
-            return _apart(pq.read_table(path))
+            return _without_nul(_apart(pq.read_table(path)))
         text, _, _ = text_of(path, form)
         if path.suffix in JSON:
-            return _table(partial(_json_rows, text, path.suffix)).replace_schema_metadata(_noted(form))
+            return _table(partial(_json_rows, without_nul(text), path.suffix)).replace_schema_metadata(_noted(form))
         return _delimited(text, form)
     except (pa.ArrowInvalid, OSError, csv.Error) as error:
         said = str(error).replace(str(path), path.name).rstrip(".")
@@ -286,3 +287,11 @@ def _apart(table: pa.Table) -> pa.Table:
     while any(pa.types.is_struct(kind) for kind in table.schema.types):
         table = table.flatten()
     return table.rename_columns(names_apart(table.column_names))
+
+
+def _without_nul(table: pa.Table) -> pa.Table:
+    """NUL as in training: a sign for a lost letter."""
+    for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            table = table.set_column(at, name, pc.replace_substring(column, "\0", "\ufffd"))
+    return table.rename_columns([name.replace("\0", "\ufffd") for name in table.column_names])

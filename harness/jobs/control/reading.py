@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
 from harness.plain import plain
 from worker.events import Event, Outcome
 
+TIME_MAX_S = 4e9
+"""The year 2096: no clock of a node that works says more, milliseconds and what is not a number do."""
+
 
 def event_read(text: str) -> Event:
-    """An event whose data every database can hold. Raises `ValueError`."""
+    """An event whose data every database can hold, of now where its time is none. Raises `ValueError`."""
     try:
         event = Event.from_json(text)
     except (OverflowError, RecursionError) as error:
         raise ValueError(f"not an event: {type(error).__name__}") from error
-    return replace(event, data=plain(event.data))
+    is_a_time = 0 <= event.time_s <= TIME_MAX_S
+    return replace(event, data=plain(event.data), time_s=event.time_s if is_a_time else time.time())
 
 
 def end_told(event: Event) -> tuple[Outcome, dict[str, Any] | None]:

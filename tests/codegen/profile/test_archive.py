@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import stat
 import struct
 import tarfile
@@ -137,6 +138,27 @@ def test_a_size_header_that_lies_is_refused(tmp_path: Path) -> None:
     at = body.index(b"PK\x01\x02")
     struct.pack_into("<I", body, at + 24, 10)
     assert refused(tmp_path / "upload", bytes(body)).code == "broken_archive"
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_entry_is_named_however_it_is_packed(tmp_path: Path, packed: int) -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", packed) as archive:
+        archive.writestr("a/1.png", random.Random(3).randbytes(5000))
+    body = bytearray(made.getvalue())
+    body[60:200] = bytes(140)
+    problem = refused(tmp_path / "upload", bytes(body))
+    assert (problem.code, problem.file) == ("broken_archive", "a/1.png")
+
+
+@pytest.mark.parametrize("told", [{"GNU.sparse.map": "x"}, {"GNU.sparse.size": "x"}])
+def test_a_tar_whose_notes_are_no_numbers_is_refused(tmp_path: Path, told: dict[str, str]) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        entry = tarfile.TarInfo("a/1.png")
+        entry.size, entry.pax_headers = 5, told
+        archive.addfile(entry, io.BytesIO(b"12345"))
+    assert refused(tmp_path / "upload", made.getvalue()).code == "broken_archive"
 
 
 def test_overlapping_entries_are_refused(tmp_path: Path) -> None:

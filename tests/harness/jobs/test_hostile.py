@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import time
 from unittest.mock import Mock
 
 import pytest
@@ -18,7 +20,7 @@ from harness.jobs.control.retention import jobs_purge
 from harness.jobs.control.saved import checkpoint_is_whole
 from harness.jobs.control.telemetry import KEYS_PER_JOB_MAX, history_cut
 from harness.jobs.control.tick import tick
-from harness.jobs.models import Allocation, Checkpoint, Job, JobEvent
+from harness.jobs.models import Allocation, Checkpoint, Job, JobEvent, MetricPoint
 from harness.jobs.results import job_chart_csv, job_results
 from harness.jobs.series import job_series
 from tests.harness.jobs.helpers import event, queue, run_now
@@ -99,6 +101,18 @@ def test_a_failure_in_letters_that_cannot_be_encoded_ends_the_job(running):
 def test_an_event_too_deep_to_read_is_none():
     with pytest.raises(ValueError):
         event_read('{"data": ' + "[" * 100_000)
+
+
+@pytest.mark.parametrize("time_s", ["NaN", "Infinity", "-1", "1e300", "1700000000000"])
+def test_what_a_node_without_a_sound_clock_tells_is_taken_as_of_now(running, time_s):
+    """The word of the end was dropped, and the job ran on until its lease was gone, as one that is lost."""
+    told = [event(running, "metric", 1, rank=0, step=1, epoch=1.0, values={"train/loss": 0.5})]
+    told.append(event(running, "exited", 2, outcome="failed", failure={"code": "nan_loss", "message": "m"}))
+    lines = [re.sub(r'"time_s":[^,]+', f'"time_s":{time_s}', one.to_json()) for one in told]
+    assert events_apply(running.pk, list(map(event_read, lines))) == 2
+    running.refresh_from_db()
+    assert running.state == "failed"
+    assert abs(MetricPoint.objects.get().time_s - time.time()) < 60
 
 
 def test_a_step_beyond_all_numbers_counts_as_none(running):

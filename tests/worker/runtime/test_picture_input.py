@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zipfile
 from pathlib import Path
 
@@ -32,6 +33,17 @@ def test_a_zip_of_broken_pictures_alone_is_refused_as_such(tmp_path: Path) -> No
         archive.writestr("b.png", b"x")
     with pytest.raises(InputError, match=r"^None of the 2 pictures can be read; the first: a\.png is not a PNG"):
         list(read_pictures(tmp_path / "input.zip", [])[1])
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_picture_whose_bytes_in_the_zip_are_damaged_is_named(tmp_path: Path, packed: int) -> None:
+    with zipfile.ZipFile(tmp_path / "input.zip", "w", packed) as archive:
+        archive.writestr("a.png", random.Random(3).randbytes(5000))
+    body = bytearray((tmp_path / "input.zip").read_bytes())
+    body[60:200] = bytes(140)
+    (tmp_path / "input.zip").write_bytes(body)
+    with pytest.raises(InputError, match=r"^a\.png cannot be read from the zip"):
+        list(read_pictures(tmp_path / "input.zip")[1])
 
 
 def member(name: str, mode: int = 0) -> zipfile.ZipInfo:

@@ -11,6 +11,7 @@ import zipfile
 from datetime import datetime
 from pathlib import Path
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -202,6 +203,27 @@ def test_halves_of_letters_in_json_are_read_as_in_training(tmp_path: Path, kind:
     read = read_rows(tmp_path / f"input.{kind}")
     assert read.column_names == packed.column_names == ["n?", "x", "label"]
     assert read["n?"].to_pylist() == packed["n?"].to_pylist()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "a.xlsx"])
+def test_nul_in_names_and_texts_is_a_lost_letter_to_training_and_to_predictions(tmp_path: Path, name: str) -> None:
+    texts = ["a\0b", r"\u0000 as it is spelled"]
+    rows = [{"n\0": texts[at % 2], "x": at % 7, "label": "ab"[at % 2]} for at in range(60)]
+    if name.endswith(".xlsx"):  # where a spreadsheet has NUL, its file spells it so
+        book = openpyxl.Workbook()
+        for cells in (rows[0], *map(dict.values, rows)):
+            book.active.append([str(cell).replace("\0", "_x0000_") for cell in cells])
+        book.save(tmp_path / name)
+    elif name.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    else:
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    profile_dataset(tmp_path / name, tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    packed, read = pq.read_table(tmp_path / "packed" / TABLE_FILE), read_rows(tmp_path / name)
+    assert read.column_names == packed.column_names == ["n\ufffd", "x", "label"]
+    assert read["n\ufffd"].to_pylist() == packed["n\ufffd"].to_pylist()
+    assert packed["n\ufffd"][0].as_py() == "a\ufffdb"
+    assert packed["n\ufffd"][1].as_py() == texts[1]
 
 
 def test_rows_under_names_are_read_in_full_or_refused(tmp_path: Path) -> None:
