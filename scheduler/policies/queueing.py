@@ -163,15 +163,14 @@ class Queueing:
         return self._promise(job, ways, overdue)
 
     def _ways(self, job: JobView, overdue: bool) -> list[_Way]:
-        """Its ways to run; of who can keep its deadline those that do: else it began by the first way that is free, and
-        ended too late by it."""
+        """Its ways to run; of who can keep its deadline none that is too late already: else it began by the first way
+        that is free, and ended too late by it."""
         fits = (one for one in job.options if self._ledger.fits_ever(job, one) and self._quotas.fits_ever(job, one))
         ways = [(option, self._left_s(job, option)) for option in fits]
-        if job.deadline_s is None or overdue or len(ways) < 2:
+        if job.deadline_s is None or overdue:
             return ways
-        latest_s = job.deadline_s - self._now_s
-        in_time = [way for way in ways if way[1] <= latest_s and self._start_s(job, *way) + way[1] <= job.deadline_s]
-        if not in_time:
+        in_time = [way for way in ways if self._now_s + way[1] <= job.deadline_s]
+        if len(in_time) == len(ways) or not any(self._start_s(job, *way) + way[1] <= job.deadline_s for way in in_time):
             return ways
         self._in_time[job.job_id] = tuple(option for option, _ in in_time)
         return in_time
@@ -255,7 +254,9 @@ class Queueing:
             quota_s = self._quotas.soonest(job, option)
             start_s = max(ready_s, quota_s)
             starts.append((start_s + left_s, start_s, number, place, quota_s > ready_s))
-        _, start_s, number, place, by_quota = min(starts, key=itemgetter(1, 2))
+        by_s = math.inf if job.deadline_s is None or overdue else job.deadline_s
+        in_time = [start for start in starts if start[0] <= by_s]
+        _, start_s, number, place, by_quota = min(in_time or starts, key=itemgetter(1, 2))
         option, left_s = ways[number]
         end_s = start_s + max(LEAST_LEFT_S, left_s)
         self._quotas.reserve(job, option, start_s, end_s)
