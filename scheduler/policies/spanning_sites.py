@@ -17,7 +17,10 @@ from scheduler.policies.timeline import Timeline
 from scheduler.types import Capacity, JobView, Option, Quotas, Running
 
 _MOST_TRIES = 64
-"""Starts that are tried for one gang."""
+"""Starts that are tried for a job that stays on one node."""
+_MOST_SPREADS = 8
+"""The same for a gang beside such jobs. Then it is planned by its level alone, as where there are none: in an
+overloaded pool each has hundreds to try."""
 
 
 def sites_in(capacity: Capacity, jobs: Sequence[JobView], quotas: Quotas, now_s: float) -> GangSites:
@@ -45,8 +48,8 @@ class SpanningSites(GangSites):
         """See `GangSites.first`."""
         if not option.may_span(job.minimum_sandbox_level, self._span_level):
             return self._first_alone(job, option, run_s, latest_s, tokens, from_s, by_s, ends_first)
-        slot = super().first(job, option, run_s, latest_s, tokens, from_s, by_s, ends_first)
-        for _ in range(_MOST_TRIES):
+        slot = by_level = super().first(job, option, run_s, latest_s, tokens, from_s, by_s, ends_first)
+        for _ in range(_MOST_SPREADS):
             if slot is None or not self._is_bound:
                 return slot
             nodes = self._spread(job, slot)
@@ -56,7 +59,7 @@ class SpanningSites(GangSites):
             if math.isinf(from_s):
                 return None
             slot = super().first(job, option, run_s, latest_s, tokens, from_s, by_s, ends_first)
-        return None
+        return by_level
 
     def _first_alone(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float,
