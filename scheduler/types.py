@@ -139,6 +139,9 @@ class Capacity:
     spans_nodes: bool = False
     asks_memory: bool = True
     """Whether any job asks for memory, one that is only to be admitted included; else nobody looks at it."""
+    asks_one_node: bool = True
+    """Whether any job asks for several devices that may not lie on several nodes, one that is only to be admitted
+    included."""
     pool: PoolView = field(default_factory=PoolView)
     """For policies that look at single devices (reservations)."""
 
@@ -179,6 +182,8 @@ class Plan:
     hints: Mapping[str, str] = field(default_factory=dict)
     """Job id -> node that the policy counted on, now or later, or `level 2` for all nodes of that sandbox level
     together."""
+    nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Where gangs span nodes: job that starts -> devices on each node, where the policy left others to later jobs."""
     moves: frozenset[str] = frozenset()
     """Jobs that are paused to go on with as many other devices, unless nobody needs just those that they hold."""
     reasons: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ by what it holds: no move changes that, so none is taken that would seem to.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from harness.errors import Conflict, Invalid
 from harness.jobs.models import Job
 from harness.jobs.options import options_of, with_saved_step, work_left
 from harness.jobs.states import job_note
-from harness.pool.models import Device, NodeState, Policy
+from harness.pool.models import Device, NodeState, Policy, Quota
 from harness.pool.services import pool_setting_get
 from harness.pool.turn import facts_change
 from scheduler.kinds import declared_name
@@ -168,17 +168,17 @@ def _peers(job: Job, waiting: Sequence[Job], policy: str) -> tuple[Hashable, lis
 def _grouped(waiting: Iterable[Job], policy: str) -> list[tuple[Job, Hashable]]:
     """Each job with what it shares with those that an admin's order arranges it among."""
     now = timezone.now()
-    there = devices_there() if policy == Policy.DEADLINE_ENERGY else frozenset()
-    return [(job, _group(job, policy, now, there)) for job in waiting]
+    reach = in_reach() if policy == Policy.DEADLINE_ENERGY else Reach()
+    return [(job, _group(job, policy, now, reach)) for job in waiting]
 
 
-def _group(job: Job, policy: str, now: datetime, there: Set[DeviceKey]) -> Hashable:
+def _group(job: Job, policy: str, now: datetime, reach: Reach) -> Hashable:
     overdue = _is_overdue(job, now)
     if job.promised_at is not None:  # it goes first once that has passed, too
         return PROMISED
     if policy == Policy.FAIR_SHARE:
         return (overdue, "" if overdue else job.project_id)
-    if policy == Policy.DEADLINE_ENERGY and deadline_can_be_kept(job, now, there):
+    if policy == Policy.DEADLINE_ENERGY and deadline_can_be_kept(job, now, reach):
         return DEADLINE
     return (overdue, "")
 
@@ -187,21 +187,39 @@ def _is_overdue(job: Job, now: datetime) -> bool:
     return (now - _time(job)[0]).total_seconds() >= PATIENCE_S
 
 
-def devices_there() -> frozenset[DeviceKey]:
+class Reach(NamedTuple):
+    """What jobs may be planned on."""
+
+    there: Set[DeviceKey] = frozenset()
     """Kinds and models, and each kind by itself, of the devices of nodes that take work."""
+    most: Mapping[tuple[str, str], int] = {}
+    """(project, kind) -> devices of a quota that may not be exceeded."""
+
+
+def in_reach() -> Reach:
+    """As of now."""
+    quotas = Quota.objects.filter(may_borrow=False).values_list("project_id", "device_kind", "devices")
+    return Reach(_devices_there(), {(project_id, kind): devices for project_id, kind, devices in quotas})
+
+
+def _devices_there() -> frozenset[DeviceKey]:
     seen = Q(away_since=None) | Q(allocation__isnull=False)  # one that is away is there for who holds it
     rows = Device.objects.filter(seen, node__state=NodeState.UP).values_list("kind", "model_name", "slowdown")
     models = {(kind, declared_name(model, slowdown)) for kind, model, slowdown in rows.distinct()}
     return frozenset(models | {(kind, "") for kind, _ in models})
 
 
-def deadline_can_be_kept(job: Job, now: datetime, there: Set[DeviceKey]) -> bool:
-    """Whether its deadline is kept by its fastest way on devices that are there, or on any where none of its are: else,
-    and without an estimate, it waits like one without."""
+def deadline_can_be_kept(job: Job, now: datetime, reach: Reach) -> bool:
+    """Whether its deadline is kept by its fastest way that a quota allows, on devices that are there, or on any where
+    none of its are: else, and without an estimate, it waits like one without."""
     if job.deadline_at is None:
         return False
-    told = [option for option in options_of(job) if option.rate_per_s > 0]
-    ways = [way for way in told if all((way.kind, name) in there for name, _ in way.by_model)] or told
+    told = [
+        option
+        for option in options_of(job)
+        if option.rate_per_s > 0 and option.count <= reach.most.get((job.project_id, option.kind), option.count)
+    ]
+    ways = [way for way in told if all((way.kind, name) in reach.there for name, _ in way.by_model)] or told
     least_s = work_left(job) * min(way.run_s for way in ways) if ways else math.inf
     return now.timestamp() + least_s <= job.deadline_at.timestamp()
 

@@ -23,7 +23,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import has_estimate
 from harness.jobs.outlook import is_unknown_now
 from harness.jobs.promises import danger_hint
-from harness.jobs.queue_order import deadline_can_be_kept, devices_there
+from harness.jobs.queue_order import deadline_can_be_kept, in_reach
 from harness.jobs.queueing import job_reserved_until
 from harness.jobs.quota_use import borrowers
 from harness.jobs.readers import standstill
@@ -141,7 +141,7 @@ def _may_be_promised(job: Job) -> bool:
     now = timezone.now()
     if job.state != JobState.QUEUED or job.promised_at or job.deadline_at is None or job.deadline_at <= now:
         return False
-    return not has_estimate(job) or deadline_can_be_kept(job, now, devices_there())
+    return not has_estimate(job) or deadline_can_be_kept(job, now, in_reach())
 
 
 def lost_last(job: Job) -> dict[str, Any] | None:

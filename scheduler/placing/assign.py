@@ -164,7 +164,8 @@ class _Assigner:
         return self._out
 
     def _start(self, job: JobView, option: Option) -> None:
-        picks = self._search.start(job, option, self._plan.hints.get(job.job_id, ""))
+        hint, planned = self._plan.hints.get(job.job_id, ""), self._plan.nodes.get(job.job_id, {})
+        picks = self._search.planned(job, option, planned) or self._search.start(job, option, hint)
         if picks is None:
             self._out.unplaced.append(job.job_id)
             return

@@ -42,7 +42,7 @@ def shown(jobs: Sequence[JobView], pool: PoolView, now_s: float, quotas: Quotas)
     sizes = _Sizes(left)
     fixed = _fixed_devices(left, now_s)
     fitting = [sizes.fitting(job) for job in jobs]
-    view = Shown(jobs=[], capacity=_capacity(jobs, left, now_s, asks_memory=sizes.ask_memory))
+    view = Shown(jobs=[], capacity=_capacity(jobs, left, now_s, sizes=sizes))
     for job, options in zip(jobs, fitting, strict=True):
         if job.project in quotas:
             options = tuple(option for option in options if ever_allowed(job.project, option, quotas))
@@ -114,6 +114,8 @@ class _Sizes:
         self._known: dict[_Shape, bool] = {}
         self.ask_memory = False
         """Whether an option that was asked for needs any."""
+        self.ask_one_node = False
+        """Whether one needs several devices of one node, though gangs may span nodes."""
 
     def fitting(self, job: JobView) -> tuple[Option, ...]:
         """Options by which the job could run if the pool were idle: the same tuple where those are all."""
@@ -136,6 +138,7 @@ class _Sizes:
                 for level, counts in self._levels.items()
                 if level >= least_level
             )
+        self.ask_one_node = self.ask_one_node or (self._spans and option.count > 1)
         return any(
             node.memory_bytes >= option.memory_bytes and count_of(counts, option) >= option.count
             for node, counts in self._nodes
@@ -188,21 +191,22 @@ def _freed(node: NodeView, devices: set[str], memory_bytes: int) -> NodeView:
     )
 
 
-def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float, *, asks_memory: bool) -> Capacity:
+def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float, *, sizes: _Sizes) -> Capacity:
     staying = [job.running.device_ids for job in jobs if job.running and not job.running.leaving]
     taken = frozenset(chain.from_iterable(staying))
     total: dict[DeviceKey, int] = {}
-    sizes = []
+    node_sizes = []
     for node in pool.nodes:
         both, free = _usable(node, taken, now_s)
         _add(total, both)
         if node.takes_work:
-            sizes.append(_size(node, _with_kept(node, both, taken, now_s) if node.is_kept else both, free))
+            node_sizes.append(_size(node, _with_kept(node, both, taken, now_s) if node.is_kept else both, free))
     return Capacity(
         total=total,
-        nodes=tuple(sorted(sizes, key=attrgetter("name"))),
+        nodes=tuple(sorted(node_sizes, key=attrgetter("name"))),
         spans_nodes=pool.spans_nodes,
-        asks_memory=asks_memory,
+        asks_memory=sizes.ask_memory,
+        asks_one_node=sizes.ask_one_node,
         pool=pool,
     )
 

@@ -6,7 +6,7 @@ one has enough. A job that was lost on some nodes gets those where it was lost l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -28,6 +28,14 @@ class GangSearch:
         self._spans, self._span_level = pool.spans_nodes, pool.span_level
         levels = {node.sandbox_level for node in pool.nodes} if self._spans else ()
         self._zones = {"": EVERYWHERE} | {level_name(level): Zone(level) for level in levels}
+
+    def planned(self, job: JobView, option: Option, nodes: Mapping[str, int]) -> Picks | None:
+        """Just where the policy has it lie; None where it said nothing, or there is no room."""
+        if option.parts or any(name not in self._free.shelves for name in nodes):
+            return None
+        picks = [self._free.pick(self._free.shelves[name], job, option, count) for name, count in sorted(nodes.items())]
+        found = [pick for pick in picks if pick is not None]
+        return found if found and len(found) == len(picks) else None
 
     def start(self, job: JobView, option: Option, hint: str) -> Picks | None:
         """Devices for a job that starts; `hint`: as in `Plan.hints`."""

@@ -17,9 +17,9 @@ from scheduler.policies.deadline_slots import SlotSearch
 from scheduler.policies.deadline_sorting import Sorting
 from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
 from scheduler.policies.deadline_widen import Widening
-from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.order import is_overdue
 from scheduler.policies.site_slot import Slot
+from scheduler.policies.spanning_sites import sites_in
 from scheduler.policies.ways import Ways, anew_s, same
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
@@ -49,7 +49,7 @@ class DeadlinePass:
         use is spared; `with_stays`: who has just begun keeps what it has as well, for a while."""
         self._set = settings
         self._now_s = now_s
-        self._sites = GangSites(capacity, jobs, quotas, now_s)
+        self._sites = sites_in(capacity, jobs, quotas, now_s)
         self._out = Found()
         self._jobs = jobs
         self._ways: dict[str, Ways] = {}

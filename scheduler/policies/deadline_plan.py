@@ -53,11 +53,19 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, roo
         order=tuple(job.job_id for job in waiting),
         moves=moves,
         hints={job_id: slot.site.hint for job_id, slot in found.slots.items()},
+        nodes={job_id: _on_nodes(slot) for job_id, slot in starts.items() if slot.nodes},
         reasons={job.job_id: why for job in jobs for why in [_why(job, allotments, moves, now_s)] if why},
         why_room=room.why,
         warnings=found.warnings,
         promised=frozenset(found.promised),
     )
+
+
+def _on_nodes(slot: Slot) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for site, width in slot.nodes:
+        found[site.name] = found.get(site.name, 0) + width
+    return found
 
 
 def _expected(job: JobView, found: Found, now_s: float) -> tuple[float, float]:

@@ -39,7 +39,8 @@ class GangSites:
             project: SitesSeen.of([self._reserved.seen(site, project) for site in sites], capacity)
             for project in self._reserved.projects
         }
-        self._known = self._view.known
+        self.known = self._view.known
+        """Which sites options and runs mean."""
         self._refused: dict[DeviceKey, int] = {}
         """The same -> a count that no site has free now: nor has it more, nor later on."""
         self._spans_nodes = capacity.spans_nodes
@@ -52,7 +53,7 @@ class GangSites:
 
     def total(self, option: Option) -> int:
         """Devices of the option's kind and model in the whole pool."""
-        keys = self._known.keys(option)
+        keys = self.known.keys(option)
         return self.totals[keys[0]] if len(keys) == 1 else sum([self.totals[key] for key in keys])
 
     def find(
@@ -79,12 +80,19 @@ class GangSites:
             return None
         tokens = self.quotas.binding(job, option, borrow=borrow) if self.quotas.exist else None
         if running is not None and is_held and self.may_go_on(job, running, run_s, latest_s, tokens, from_s):
-            parts = self._known.parts_of(running)
+            parts = self.known.parts_of(running)
             start_s, site = max(self.now_s, from_s), self._reserved.seen(parts[0][0], job.project)
             return Slot(option, site, start_s, start_s + run_s, parts if len(parts) > 1 else (), goes_on=True)
-        find = self._find if job.data is None else partial(self._find_bringing, by_s, ends_first)
-        slot = find(job, option, run_s, latest_s, tokens, from_s)
+        slot = self.first(job, option, run_s, latest_s, tokens, from_s, by_s, ends_first)
         return slot._replace(moves=True) if slot is not None and is_held else slot
+
+    def first(
+        self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float,
+        by_s: float, ends_first: bool,
+    ) -> Slot | None:  # fmt: skip
+        """The first slot of a job that starts."""
+        find = self._find if job.data is None else partial(self._find_bringing, by_s, ends_first)
+        return find(job, option, run_s, latest_s, tokens, from_s)
 
     def may_go_on(
         self, job: JobView, running: Running, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
@@ -94,17 +102,18 @@ class GangSites:
         What is kept for its project and idle does not count: it would have to move there.
         """
         start_s = max(self.now_s, from_s)
-        parts = self._known.parts_of(running)
+        parts = self.known.parts_of(running)
         needed: list[tuple[Timeline | Brief, float]] = [(site.devices, width) for site, width in parts]
         if latest_s < start_s or not needed:
             return False
-        needed += [*self._known.memory_of(running), *([(tokens, running.option.count)] if tokens is not None else ())]
+        needed += [*self.known.memory_of(running), *([(tokens, running.option.count)] if tokens is not None else ())]
         lifted = self._reserved.lift(job, start_s, max(start_s + run_s, math.nextafter(start_s, math.inf)))
         found = all(line.earliest(amount, run_s, start_s, start_s) <= start_s for line, amount in needed)
         self._reserved.restore(lifted)
         return found
 
-    def _seen(self, job: JobView) -> SitesSeen:
+    def seen_by(self, job: JobView) -> SitesSeen:
+        """All sites as the job finds them."""
         return self._views.get(job.project, self._view) if self._views else self._view
 
     def _changed(self, site: GangSite) -> None:
@@ -129,7 +138,7 @@ class GangSites:
                 best_s, best = start_s, site
                 if start_s <= self.now_s:
                     break
-        if best is None and self._known.is_open(option):
+        if best is None and self.known.is_open(option):
             return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
         return Slot(option, best, best_s, best_s + run_s) if best else None
 
@@ -154,13 +163,13 @@ class GangSites:
         reach = Reach(run_s, latest_s, by_s, self.now_s, ends_first)
         look = partial(first_slot, option, reach=reach, start_of=start_of, way_to=partial(self._data.to, job, option))
         found = look(self._alike(job, option)) if not option.parts else None
-        several = option.parts or self._known.is_open(option)
+        several = option.parts or self.known.is_open(option)
         return found or (look(self._mixtures(job, option)) if several else None)
 
     def _here(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
     ) -> Slot | None:
-        site = self._seen(job).known.here(job, option)
+        site = self.seen_by(job).known.here(job, option)
         start_s = all_free_s(((site, option.count),), option, run_s, latest_s, tokens, from_s) if site else math.inf
         return Slot(option, site, start_s, start_s + run_s) if site and start_s <= self.now_s else None
 
@@ -169,8 +178,8 @@ class GangSites:
         for site in self._candidates(job, option):
             yield ((site, option.count),)
         if job.data is not None:
-            for key in self._known.keys(option):
-                group = self._seen(job).groups[key]
+            for key in self.known.keys(option):
+                group = self.seen_by(job).groups[key]
                 level, memory = job.minimum_sandbox_level, option.memory_bytes
                 for site in group.quickest(option.count, level, job.data, self._data, memory):
                     yield ((site, option.count),)
@@ -178,20 +187,20 @@ class GangSites:
     def may_start_now(self, option: Option) -> bool:
         """Whether a gang could have its devices now, if nothing else is in the way; False is certain, and costs little:
         a long queue asks mostly in vain."""
-        if option.parts or self._known.is_open(option):
+        if option.parts or self.known.is_open(option):
             return True
         key = (option.kind, option.model_name)
         if option.count >= self._refused.get(key, math.inf):
             return False
-        if any(self._view.groups[one].may_start_now(option.count) for one in self._known.keys(option)):
+        if any(self._view.groups[one].may_start_now(option.count) for one in self.known.keys(option)):
             return True
         self._refused[key] = option.count
         return False
 
     def _candidates(self, job: JobView, option: Option) -> Iterator[GangSite]:
         """Sites to try, in this order: the first that is free now is taken, else the one that is free soonest."""
-        view, width, level, data_on = self._seen(job), option.count, job.minimum_sandbox_level, job.data_on
-        groups = [view.groups[key] for key in self._known.keys(option)]
+        view, width, level, data_on = self.seen_by(job), option.count, job.minimum_sandbox_level, job.data_on
+        groups = [view.groups[key] for key in self.known.keys(option)]
         if job.avoid and not self._spans_nodes:
             fitting = [site for group in groups for site in group.fitting(width, level)]
             fitting.sort(key=lambda site: (job.avoid.get(site.name, 0), site.devices.floor, site.name not in data_on))
@@ -200,7 +209,7 @@ class GangSites:
         if view is self._view:
             return found
         # The first that is free is taken: others have no use for these.
-        kept = (site for key in self._known.keys(option) for site in self._reserved.twins(job.project, key))
+        kept = (site for key in self.known.keys(option) for site in self._reserved.twins(job.project, key))
         return chain((site for site in kept if site.level >= level and site.devices.free_now >= width), found)
 
     def _find_mixed(
@@ -219,7 +228,7 @@ class GangSites:
     def _mixtures(self, job: JobView, option: Option) -> Iterator[Parts]:
         """Where a gang over several models could go."""
         mine = job.running.nodes if job.running else ()
-        at = self._seen(job).at
+        at = self.seen_by(job).at
         for name in sorted(at, key=lambda name: (name not in mine, job.avoid.get(name, 0), name)):
             sites = at[name]
             parts = mixture_of(sites, option) if sites[0].level >= job.minimum_sandbox_level else ()
@@ -240,7 +249,7 @@ class GangSites:
         """For a job of which nobody can tell when it starts: from then on it gets what is left for good where most is,
         so that nobody begins there meanwhile who may hold it for ever."""
         for option in (one for one in job.options if not one.parts and self.quotas.fit(job, one)):
-            groups = [self._seen(job).groups[key] for key in self._known.keys(option)]
+            groups = [self.seen_by(job).groups[key] for key in self.known.keys(option)]
             fitting = [site for group in groups for site in group.fitting(option.count, job.minimum_sandbox_level)]
             site = max(fitting, key=lambda site: site.devices.at_last, default=None)
             count = min(option.count, int(site.devices.at_last)) if site else 0
@@ -257,7 +266,7 @@ class GangSites:
             return
         self._reserved.lift(job, start_s, end_s)
         away = len(running.device_ids)
-        for site, width, memory_bytes in self._known.shares_of(running):
+        for site, width, memory_bytes in self.known.shares_of(running):
             self._move(job, site, running.option, start_s, end_s, width=width, memory=memory_bytes, held=True)
             away -= width
         if away > 0 and self.quotas.exist and (tokens := self.quotas.line(job, running.option)):
@@ -283,7 +292,7 @@ class GangSites:
 
     def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
         """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
-        keys = self._known.keys(option)
+        keys = self.known.keys(option)
         return not keys or any(self._loads[key].is_above(limit, self.totals[key], until_s) for key in keys)
 
     def _move(

@@ -106,6 +106,8 @@ class Queueing:
         self._hopeless: dict[tuple[object, ...], list[_Tried]] = {}
         """Project and devices -> what could make no room for them."""
         self._searches = 0
+        self._in_time: dict[str, tuple[Option, ...]] = {}
+        """Waiting job -> the ways that it keeps its deadline by, where it has others, too."""
         self._jobs = {job.job_id: job for job in jobs}
         for job in jobs:
             if job.running and job.is_running:
@@ -149,19 +151,36 @@ class Queueing:
 
     def _serve(self, job: JobView) -> bool:
         """Whether the job is done with; False: it may still start on what its project borrows."""
-        ways: list[_Way] = []
-        for option in job.options:
-            if self._ledger.fits_ever(job, option) and self._quotas.fits_ever(job, option):
-                left_s = self._left_s(job, option)
-                if self._start_in_quota(job, option, self._now_s + max(LEAST_LEFT_S, left_s)):
-                    return True
-                ways.append((option, left_s))
+        overdue = is_overdue(job, self._now_s, self._rules.patience_s)
+        ways = self._ways(job, overdue)
+        for option, left_s in ways:
+            if self._start_in_quota(job, option, self._now_s + max(LEAST_LEFT_S, left_s)):
+                return True
         if not ways or self._start_by_pausing(job, ways):
             return True
-        overdue = is_overdue(job, self._now_s, self._rules.patience_s)
         if overdue and self._borrow(job):
             return True
         return self._promise(job, ways, overdue)
+
+    def _ways(self, job: JobView, overdue: bool) -> list[_Way]:
+        """Its ways to run; of who can keep its deadline none that is too late already: else it began by the first way
+        that is free, and ended too late by it."""
+        fits = (one for one in job.options if self._ledger.fits_ever(job, one) and self._quotas.fits_ever(job, one))
+        ways = [(option, self._left_s(job, option)) for option in fits]
+        if job.deadline_s is None or overdue:
+            return ways
+        in_time = [way for way in ways if self._now_s + way[1] <= job.deadline_s]
+        if len(in_time) == len(ways) or not any(self._start_s(job, *way) + way[1] <= job.deadline_s for way in in_time):
+            return ways
+        self._in_time[job.job_id] = tuple(option for option, _ in in_time)
+        return in_time
+
+    def _start_s(self, job: JobView, option: Option, left_s: float) -> float:
+        """When it starts on this option, behind everything that is planned."""
+        end_s = self._now_s + max(LEAST_LEFT_S, left_s)
+        if self._quotas.fits_now(job, option, end_s) and self._ledger.fits_now(job, option, end_s) is not None:
+            return self._now_s
+        return max(self._ledger.soonest(job, option)[0], self._quotas.soonest(job, option))
 
     def _start_in_quota(self, job: JobView, option: Option, end_s: float, *, own: bool = False) -> bool:
         allowed = self._quotas.fits_now(job, option, end_s)
@@ -235,13 +254,15 @@ class Queueing:
             quota_s = self._quotas.soonest(job, option)
             start_s = max(ready_s, quota_s)
             starts.append((start_s + left_s, start_s, number, place, quota_s > ready_s))
-        _, start_s, number, place, by_quota = min(starts, key=itemgetter(0, 1, 2))
+        by_s = math.inf if job.deadline_s is None or overdue else job.deadline_s
+        in_time = [start for start in starts if start[0] <= by_s]
+        _, start_s, number, place, by_quota = min(in_time or starts, key=itemgetter(1, 2))
         option, left_s = ways[number]
         end_s = start_s + max(LEAST_LEFT_S, left_s)
         self._quotas.reserve(job, option, start_s, end_s)
         if math.isfinite(start_s):
             self._expect(job, option, start_s, place)
-        if by_quota and not (overdue and math.isfinite(start_s)):
+        if by_quota and not ((overdue or job.promised) and math.isfinite(start_s)):
             return False
         if place is None or math.isinf(start_s):
             self._ledger.gate(job, option, self._now_s)
@@ -250,11 +271,11 @@ class Queueing:
         self._out.hints[job.job_id] = self._ledger.places[place].name
         for other, _ in ways if overdue else ():
             self._ledger.gate(job, other, start_s)
-        return True
+        return overdue or not by_quota
 
     def _borrow(self, job: JobView) -> bool:
         """Start above the quota if nobody is delayed by that."""
-        for option in job.options:
+        for option in self._in_time.get(job.job_id, job.options):
             end_s = self._end_s(job, option)
             if not self._ledger.fits_ever(job, option) or not self._quotas.may_borrow(job, option, end_s):
                 continue

@@ -28,6 +28,8 @@ class Slot(NamedTuple):
     """It runs by this option, and would have to on other devices than it holds: it is paused first."""
     data: Travel = HERE
     """Of which its data are on their way there."""
+    nodes: Parts = ()
+    """Where gangs span nodes: its sites node by node, where that was asked; see `SpanningSites`."""
 
     def to_come(self, now_s: float) -> Travel:
         """What is left of `data` at its start, as far as can be told. Data can be sent ahead to a node, but not to

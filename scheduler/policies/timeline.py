@@ -134,6 +134,18 @@ class Timeline:
         found = ((max(first_s, start_s), min(last_s, end_s), float(free)) for first_s, last_s, free in spans)
         return [step for step in found if step[0] < step[1]]
 
+    def least(self, start_s: float, end_s: float) -> float:
+        """Free at every moment from then to then; the second is later."""
+        times = self._times
+        first = max(0, bisect_right(times, start_s) - 1)
+        return float(np.minimum.reduce(self._free[first : max(first + 1, bisect_left(times, end_s))]))
+
+    def next_s(self, time_s: float) -> float:
+        """The first moment after that at which the number changes; infinite: none."""
+        times = self._times
+        step = bisect_right(times, time_s)
+        return times[step] if step < len(times) else math.inf
+
     def lend(self, width: float) -> None:
         """Give things away until the next decision, once all is planned: they are free for nobody else now."""
         self.free_now -= width
@@ -239,6 +251,16 @@ class Brief:
         spans = zip(self._times, [*self._times[1:], math.inf], self._free, strict=True)
         found = ((max(first_s, start_s), min(last_s, end_s), free) for first_s, last_s, free in spans)
         return [step for step in found if step[0] < step[1]]
+
+    def least(self, start_s: float, end_s: float) -> float:
+        """See `Timeline.least`."""
+        first = max(0, bisect_right(self._times, start_s) - 1)
+        return min(self._free[first : max(first + 1, bisect_left(self._times, end_s))])
+
+    def next_s(self, time_s: float) -> float:
+        """See `Timeline.next_s`."""
+        step = bisect_right(self._times, time_s)
+        return self._times[step] if step < len(self._times) else math.inf
 
     def lend(self, width: float) -> None:
         """See `Timeline.lend`."""

@@ -19,6 +19,7 @@ from harness.jobs.options import job_options_set
 from harness.jobs.queue_order import job_reorder, job_shift, places_after, ranks_of
 from harness.jobs.queueing import job_priority_set, queue_rows
 from harness.pool.models import Node, PoolSetting
+from harness.pool.quotas import quota_set
 from harness.pool.services import pool_setting_get
 from scheduler.types import Option
 from tests.harness.jobs.helpers import estimated, queue
@@ -269,6 +270,22 @@ def test_a_deadline_that_only_devices_which_are_gone_would_keep_moves_among_jobs
     with pytest.raises(Conflict, match="cannot be moved before first"):
         job_reorder(user=people.admin, job=hopeless, before=first)
     Node.objects.filter(name="fast").update(state="down")
+    job_reorder(user=people.admin, job=hopeless, before=first)
+    assert names(people.admin) == ["hopeless", "first"]
+    assert tick() == 1 and Job.objects.get(state="placed").name == "hopeless"
+
+
+@pytest.mark.django_db
+def test_a_deadline_that_only_more_than_the_quota_would_keep_moves_among_jobs_without_one(job_make, people, node_make):
+    """The scheduler never plans these ways."""
+    node_make(cpus=2)
+    first, hopeless = [queue(estimated(job_make(name=name))) for name in ("first", "hopeless")]
+    dated(hopeless, 1, run_s=7200)
+    ways = [Option(kind="cpu", count=count, rate_per_s=1 / run_s) for count, run_s in ((1, 7200), (2, 600))]
+    job_options_set(Job.objects.get(pk=hopeless.pk), ways, slowdown=1.0)
+    with pytest.raises(Conflict, match="cannot be moved before first"):
+        job_reorder(user=people.admin, job=hopeless, before=first)
+    quota_set(user=people.admin, project=hopeless.project, device_kind="cpu", devices=1, may_borrow=False)
     job_reorder(user=people.admin, job=hopeless, before=first)
     assert names(people.admin) == ["hopeless", "first"]
     assert tick() == 1 and Job.objects.get(state="placed").name == "hopeless"
