@@ -31,7 +31,8 @@ class GangSearch:
 
     def planned(self, job: JobView, option: Option, nodes: Mapping[str, int]) -> Picks | None:
         """Just where the policy has it lie; None where it said nothing, or there is no room."""
-        if option.parts or any(name not in self._free.shelves for name in nodes):
+        named = all(name in self._free.shelves for name in nodes)
+        if option.parts or not named or sum(nodes.values()) != option.count:
             return None
         picks = [self._free.pick(self._free.shelves[name], job, option, count) for name, count in sorted(nodes.items())]
         found = [pick for pick in picks if pick is not None]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from scheduler.policies.deadline_plan import Found
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.gang_sites import GangSites
+from scheduler.policies.site_groups import Parts
 from scheduler.policies.site_slot import Slot
 from scheduler.policies.ways import Ways, change_s, same
 from scheduler.types import JobView, Option
@@ -52,7 +53,8 @@ class Widening:
             elif slot.site.devices.free_now < 1:
                 with_free.discard(id(slot.site))
         for job_id, option in wider.items():
-            slots[job_id] = Slot(option, *slots[job_id][1:])  # `_replace` of a thousand takes a hundredth of a decision
+            # `_replace` of a thousand takes a hundredth of a decision.
+            slots[job_id] = Slot(option, *slots[job_id][1:-1], _wider(slots[job_id].nodes, option.count))
 
     def _wish(self, job: JobView, slot: Slot, held: Option) -> _Wish | None:
         """For more than the job has by now."""
@@ -78,3 +80,8 @@ class Widening:
         if job.is_running:
             lost_s += change_s(wider, self._set.rescale)
         return min(lost_s / gained, self._ways[job.job_id].run_s(wider))
+
+
+def _wider(nodes: Parts, count: int) -> Parts:
+    """It has grown on its one node; on several nobody says where."""
+    return ((nodes[0][0], count),) if len(nodes) == 1 else ()

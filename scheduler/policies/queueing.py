@@ -142,8 +142,9 @@ class Queueing:
         for job in queue if self._ledger.keepers_now else ():
             if job.project not in self._ledger.keepers_now or job.project in closed:
                 continue
-            ways = [(option, self._end_s(job, option)) for option in job.options]
-            if any(self._start_in_quota(job, option, end_s, own=True) for option, end_s in ways):
+            ways = self._ways(job, is_overdue(job, self._now_s, self._rules.patience_s))
+            ends = [(option, self._now_s + max(LEAST_LEFT_S, left_s)) for option, left_s in ways]
+            if any(self._start_in_quota(job, option, end_s, own=True) for option, end_s in ends):
                 begun.add(job.job_id)
             else:
                 closed.add(job.project)
@@ -167,7 +168,7 @@ class Queueing:
         that is free, and ended too late by it."""
         fits = (one for one in job.options if self._ledger.fits_ever(job, one) and self._quotas.fits_ever(job, one))
         ways = [(option, self._left_s(job, option)) for option in fits]
-        if job.deadline_s is None or overdue:
+        if job.deadline_s is None or (overdue and not job.promised):
             return ways
         in_time = [way for way in ways if self._now_s + way[1] <= job.deadline_s]
         if len(in_time) == len(ways) or not any(self._start_s(job, *way) + way[1] <= job.deadline_s for way in in_time):
@@ -254,7 +255,7 @@ class Queueing:
             quota_s = self._quotas.soonest(job, option)
             start_s = max(ready_s, quota_s)
             starts.append((start_s + left_s, start_s, number, place, quota_s > ready_s))
-        by_s = math.inf if job.deadline_s is None or overdue else job.deadline_s
+        by_s = math.inf if job.deadline_s is None or (overdue and not job.promised) else job.deadline_s
         in_time = [start for start in starts if start[0] <= by_s]
         _, start_s, number, place, by_quota = min(in_time or starts, key=itemgetter(1, 2))
         option, left_s = ways[number]
@@ -262,7 +263,8 @@ class Queueing:
         self._quotas.reserve(job, option, start_s, end_s)
         if math.isfinite(start_s):
             self._expect(job, option, start_s, place)
-        if by_quota and not ((overdue or job.promised) and math.isfinite(start_s)):
+        keeps = overdue or (job.promised and not self._quotas.borrows(job, option))
+        if by_quota and not (keeps and math.isfinite(start_s)):
             return False
         if place is None or math.isinf(start_s):
             self._ledger.gate(job, option, self._now_s)

@@ -208,12 +208,7 @@ class Group:
     def _soonest(self, width: int, level: int, memory_bytes: int, later_s: Seconds | float = 0.0) -> Iterator[GangSite]:
         """Sites that are ready first, each so much later; where none of them is sure, the first of those that are, or
         else may be."""
-        for index in self._stale:
-            devices = self.sites[index].devices
-            self._ready[:, index] = devices.ready(self.most)
-            self._free_now[index] = devices.free_now
-        self._stale.clear()
-        self._most_now = float(self._free_now.max())
+        self._renew()
         fits = self._levels >= level
         if memory_bytes:
             fits &= self._memory >= memory_bytes
@@ -224,6 +219,40 @@ class Group:
             sure = [site.is_sure(width, memory_bytes) for site in self.sites]
             able = [site.may_have(memory_bytes) for site in self.sites]
             yield from list(self._first(np.where(sure, ready, np.inf))) or self._first(np.where(able, ready, np.inf))
+
+    def _renew(self) -> None:
+        """Look again at what has changed."""
+        for index in self._stale:
+            devices = self.sites[index].devices
+            self._ready[:, index] = devices.ready(self.most)
+            self._free_now[index] = devices.free_now
+        self._stale.clear()
+        self._most_now = float(self._free_now.max())
+
+    def free_from(self, start_s: float, level: int) -> tuple[int, Iterator[tuple[GangSite, int]]]:
+        """Devices of just this level that are free from then on for good: all, and by site, the most first."""
+        free = (self._ready_at(level) <= start_s).sum(axis=0)
+        sites = self._at_level[level]
+        return int(free.sum()), ((sites[at], int(free[at])) for at in np.argsort(-free, kind="stable"))
+
+    def sure_s(self, count: int, level: int) -> float:
+        """Since when so many devices of just this level are free for good, wherever they lie; infinite: never."""
+        ready = np.sort(self._ready_at(level), axis=None)
+        return float(ready[count - 1]) if count <= ready.size else math.inf
+
+    def _ready_at(self, level: int) -> Seconds:
+        """[w - 1, site of just this level]: since when w devices are free for good."""
+        if self.is_large:
+            self._renew()
+            return self._ready[1:, self._levels == level]
+        return np.array([site.devices.ready(self.most)[1:] for site in self._at_level[level]]).T
+
+    @cached_property
+    def _at_level(self) -> dict[int, list[GangSite]]:
+        found: dict[int, list[GangSite]] = {}
+        for site in self.sites:
+            found.setdefault(site.level, []).append(site)
+        return found
 
     def _first(self, ready: Seconds) -> Iterator[GangSite]:
         first_s = float(ready.min())

@@ -7,8 +7,10 @@ is planned is entered node by node as well: such a job gets a node, and later ga
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import itemgetter
 
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.site_groups import GangSite, Parts, all_free_s
@@ -19,8 +21,8 @@ from scheduler.types import Capacity, JobView, Option, Quotas, Running
 _MOST_TRIES = 64
 """Starts that are tried for a job that stays on one node."""
 _MOST_SPREADS = 8
-"""The same for a gang beside such jobs. Then it is planned by its level alone, as where there are none: in an
-overloaded pool each has hundreds to try."""
+"""The same for a gang beside such jobs: in an overloaded pool each has hundreds to try. Then it begins where enough is
+free for good, or not at all."""
 
 
 def sites_in(capacity: Capacity, jobs: Sequence[JobView], quotas: Quotas, now_s: float) -> GangSites:
@@ -48,18 +50,30 @@ class SpanningSites(GangSites):
         """See `GangSites.first`."""
         if not option.may_span(job.minimum_sandbox_level, self._span_level):
             return self._first_alone(job, option, run_s, latest_s, tokens, from_s, by_s, ends_first)
-        slot = by_level = super().first(job, option, run_s, latest_s, tokens, from_s, by_s, ends_first)
+        find = partial(super().first, job, option, run_s, latest_s, tokens, by_s=by_s, ends_first=ends_first)
+        slot = find(from_s=from_s)
+        if slot is None or (not self._is_bound and slot.start_s > self.now_s):
+            return slot
         for _ in range(_MOST_SPREADS):
-            if slot is None or not self._is_bound:
-                return slot
             nodes = self._spread(job, slot)
             if sum(width for _, width in nodes) >= option.count:
-                return slot._replace(nodes=nodes)
-            from_s = self._next_s(job, slot)
-            if math.isinf(from_s):
+                return slot._replace(nodes=nodes)  # who begins now lies where it is entered
+            if not self._is_bound:
+                return slot
+            next_s = self._next_s(job, slot)
+            slot = find(from_s=next_s) if math.isfinite(next_s) else None
+            if slot is None:
                 return None
-            slot = super().first(job, option, run_s, latest_s, tokens, from_s, by_s, ends_first)
-        return by_level
+        return self._surely(job, option, slot, find)
+
+    def _surely(self, job: JobView, option: Option, slot: Slot, find: Callable[..., Slot | None]) -> Slot | None:
+        """Where nodes have so many devices for good. By its level alone it would be given those of others."""
+        levels = slot.parts or ((slot.site, option.count),)
+        groups = self._nodes.seen_by(job).groups
+        sure_s = max(groups[site.key].sure_s(width, site.level) for site, width in levels)
+        found = find(from_s=max(slot.start_s, sure_s)) if math.isfinite(sure_s) else None
+        nodes = self._spread(job, found) if found else ()
+        return found._replace(nodes=nodes) if found and sum(width for _, width in nodes) >= option.count else None
 
     def _first_alone(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float,
@@ -97,7 +111,7 @@ class SpanningSites(GangSites):
         found: list[tuple[GangSite, int]] = []
         for level_site, count in slot.parts or ((slot.site, slot.option.count),):
             alone = self._one_node(job, slot, level_site, count)
-            found += [(alone, count)] if alone else _most_first(self._on_nodes(job, level_site), slot, count)
+            found += [(alone, count)] if alone else self._apart(job, slot, level_site, count)
         return tuple(found)
 
     def _one_node(self, job: JobView, slot: Slot, level_site: GangSite, count: int) -> GangSite | None:
@@ -106,6 +120,17 @@ class SpanningSites(GangSites):
         run_s, start_s = slot.end_s - slot.start_s, slot.start_s
         here = (site for site in sites if site.level == level_site.level)
         return next((site for site in here if site.devices.earliest(count, run_s, start_s, start_s) <= start_s), None)
+
+    def _apart(self, job: JobView, slot: Slot, level_site: GangSite, count: int) -> Iterable[tuple[GangSite, int]]:
+        """From where most is free, and stays so; for some time only where that is not enough: of many sites for who
+        could begin now, since looking at each takes long."""
+        group = self._nodes.seen_by(job).groups[level_site.key]
+        total, free = group.free_from(slot.start_s, level_site.level)
+        if total >= count or (group.is_large and slot.start_s > self.now_s):
+            return _filled(free, count)
+        sites = self._on_nodes(job, level_site)
+        least = [(site, int(site.devices.least(slot.start_s, slot.end_s))) for site in sites]
+        return _filled(sorted(least, key=itemgetter(1), reverse=True), count)
 
     def _next_s(self, job: JobView, slot: Slot) -> float:
         """The next moment when something changes on a node."""
@@ -125,7 +150,7 @@ class SpanningSites(GangSites):
             return
         nodes = slot.nodes or self._spread(job, slot)
         for site, width in nodes:
-            self._nodes.take(job, Slot(replace(slot.option, count=width, parts=()), site, slot.start_s, slot.end_s))
+            self._nodes.take(job, Slot(_part(slot.option, width), site, slot.start_s, slot.end_s))
         if not slot.option.may_span(job.minimum_sandbox_level, self._span_level) and slot.option.count > 1:
             self._is_bound = True
 
@@ -166,14 +191,16 @@ class SpanningSites(GangSites):
         return slot._replace(site=nodes[0][0], parts=()) if len(nodes) == 1 else None
 
 
-def _most_first(sites: Sequence[GangSite], slot: Slot, count: int) -> Iterator[tuple[GangSite, int]]:
-    """From where most is free, and stays so; for some time only where that is not enough."""
-    free = [(site, int(site.devices.floor)) for site in sites]
-    if sum(most for _, most in free) < count:
-        free = [(site, int(site.devices.least(slot.start_s, slot.end_s))) for site in sites]
-    for site, most in sorted(free, key=lambda pair: -pair[1]):
+def _filled(free: Iterable[tuple[GangSite, int]], count: int) -> Iterator[tuple[GangSite, int]]:
+    """As many as are wanted, of the first ones; as much as there is."""
+    for site, most in free:
         width = min(most, count)
         if width <= 0:
             return
         yield site, width
         count -= width
+
+
+def _part(option: Option, width: int) -> Option:
+    """So many devices of it, with their share of its memory."""
+    return replace(option, count=width, parts=(), memory_bytes=-(-option.memory_bytes * width // option.count))

@@ -52,6 +52,7 @@ def late(comers, view, *, policy, quotas):
             accepted = asks and admit(new, jobs, view, now_s, policy=policy, quotas=quotas).accepted
             jobs.append(replace(new, promised=accepted))
         decision = place(jobs, view, now_s, policy=policy, quotas=quotas)
+        assert all(len(placed.device_ids) == placed.option.count for placed in decision.placements)
         starts = [start_s for start_s, _ in decision.expected.values() if start_s > now_s + 1e-6]
         jobs, view = carry_out(decision, jobs, view, now_s)
         promised |= {one.job_id for one in jobs if one.promised}

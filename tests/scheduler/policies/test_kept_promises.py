@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.admit import admit
 from scheduler.place import place
+from scheduler.types import Quota, Reserved
 from tests.scheduler.pools import hard_quota, held_by, job, node, pool, runs, way
 from tests.scheduler.replays import late, small
 
@@ -26,6 +27,35 @@ def test_who_is_promised_a_finish_does_not_begin_by_a_way_that_ends_too_late(pol
     assert admit(asked, [old], held_by([old], view), NOW_S, policy=policy).accepted
     begun = place([replace(asked, promised=True)], view, NOW_S + 30.0, policy=policy)
     assert [(start.job_id, start.option.count) for start in begun.placements] == [("asked", 4)]
+
+
+@pytest.mark.parametrize("policy", QUEUES)
+def test_nor_does_who_has_waited_for_a_day(policy):
+    """Patience lets a job pass others, not its own deadline."""
+    now_s = 86_400.0 + NOW_S
+    asked = job("asked", way(3, run_s=46.0), way(4, run_s=25.0), at=5.0, deadline_s=now_s + 30.0, promised=True)
+    begun = place([asked], pool(node(cpus=4)), now_s, policy=policy)
+    assert [start.option.count for start in begun.placements] == [4]
+
+
+@pytest.mark.parametrize("policy", QUEUES)
+def test_nor_who_has_a_device_kept_for_its_project(policy):
+    keep = (Reserved(start_s=0.0, end_s=1e6, project="p"),)
+    view = pool(node(cpus=3, reserved={"cpu0": keep}))
+    options = way(1, run_s=100.0), way(3, run_s=30.0)
+    asked = job("asked", *options, at=5.0, project="p", deadline_s=NOW_S + 40.0, promised=True)
+    begun = place([asked], view, NOW_S, policy=policy)
+    assert [start.option.count for start in begun.placements] == [3]
+
+
+@pytest.mark.parametrize("policy", QUEUES)
+def test_who_was_promised_still_borrows_what_nobody_else_wants(policy):
+    held = [runs(job("one", way(1, run_s=100.0), project="p"), "n2", "cpu0")]
+    view = held_by(held, pool(node("n1", cpus=3), node("n2", cpus=1)))
+    asked = job("asked", way(3, run_s=150.0), at=5.0, project="p", deadline_s=NOW_S + 400.0, promised=True)
+    quotas = {"p": Quota(devices={"cpu": 3})}
+    begun = place([*held, asked], view, NOW_S, policy=policy, quotas=quotas)
+    assert [start.job_id for start in begun.placements] == ["asked"]
 
 
 @pytest.mark.parametrize("policy", QUEUES)
