@@ -70,8 +70,8 @@ class Reason(Schema):
     hint: str = Field(description="What to do next; may be empty.")
     field: str | None = Field(description="Dotted name of the value at fault.")
     details: Any = Field(
-        description="Of wrong values all problems, each with `field`, `message`, `hint`, `type`; of other refusals what "
-        "the address says; null: nothing more."
+        description="Of wrong values all problems, each with `field`, `message`, `hint`, `type`; of other refusals "
+        "what the address says; null: nothing more."
     )
 
 
