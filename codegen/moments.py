@@ -13,7 +13,7 @@ def no_number(value: object) -> object:
     Who writes 2030 means no first hour of 1970.
     """
     if _is_number(value):
-        raise ValueError("must be a time, as in 2030-01-31T12:00:00Z, not a number")
+        raise ValueError(f"must be a time, as in 2030-01-31T12:00:00Z{', not a number' if _has_digits(value) else ''}")
     return value
 
 
@@ -25,6 +25,13 @@ def _is_number(value: object) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _has_digits(value: object) -> bool:
+    """Whether it looks like a number to who wrote it; true, nan and inf do not."""
+    if isinstance(value, int):
+        return not isinstance(value, bool)
+    return any(map(str.isdigit, str(value)))
 
 
 def day_as_its_end(value: object) -> object:

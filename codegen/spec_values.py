@@ -39,7 +39,7 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
 Rate = Annotated[float, Field(gt=0, le=RATE_MOST, allow_inf_nan=False), Number]
 Count = Annotated[int, Field(ge=1, le=MOST), Number]
 Fraction = Annotated[float, Field(ge=0, lt=1), Number]
-# The last of the first two is asked first: 20300131 is a day.
+# The last of the first two is asked first: '20300131' in quotes is a day.
 Moment = Annotated[datetime, BeforeValidator(no_number), BeforeValidator(day_as_its_end), AfterValidator(_in_a_zone)]
 
 

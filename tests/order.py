@@ -25,6 +25,7 @@ SLOWEST = (
     "e2e/test_fault_stages", "harness/jobs/test_kill_points", "harness/jobs/test_width_kill_points",
     "harness/jobs/test_rescue_kill_points", "harness/jobs/test_readers", "harness/pool/test_turn",
     "harness/backup/test_killed_restore", "harness/api/test_access", "harness/pages/test_access",
+    "harness/api/test_hostile_values",
     "harness/backup/test_restore",
 )  # fmt: skip
 """Files that take longer than their number of tests says, the longest first as `--durations=0` told. A test process is

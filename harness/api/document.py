@@ -14,11 +14,26 @@ _FILE: dict[str, Any] = {"type": "string", "format": "binary"}
 _MEDIA = {".csv": "text/csv", ".txt": "text/plain", ".zip": "application/zip"}
 _BYTES = "application/octet-stream"
 _REFUSED = "Not done; `error` says why and what to do."
+_UNCHANGED = {304: {"description": "Not changed since the `ETag` that was sent"}}
+_RANGED = {
+    206: {"description": "The `Range` that was asked for"},
+    **_UNCHANGED,
+    416: {"description": "The file has no such `Range`"},
+}
 
 
-def media(*kinds: str) -> dict[str, Any]:
-    """`openapi_extra` of an operation that answers with bytes of one of these kinds."""
-    return {"responses": {200: {"content": {kind: {"schema": _FILE} for kind in kinds}}}}
+def media(*kinds: str, ranges: bool = False) -> dict[str, Any]:
+    """`openapi_extra` of an operation that answers with bytes of one of these kinds; none: of any.
+
+    `ranges`: it honours `Range`. All with a HEAD beside their GET do and need not say so.
+    """
+    whole = {200: {"content": {kind: {"schema": _FILE} for kind in kinds or (_BYTES,)}}}
+    return {"responses": {**whole, **(_RANGED if ranges else {})}}
+
+
+def unless_same() -> dict[str, Any]:
+    """`openapi_extra` of an operation that answers 304 to whoever holds this version already."""
+    return {"responses": _UNCHANGED}
 
 
 def document_complete(document: OpenAPISchema) -> OpenAPISchema:
@@ -39,9 +54,9 @@ def _responses(method: str, path: str, told: dict[Any, Any], *, is_file: bool) -
     if method == "get" and 200 in told:
         told[200].setdefault("content", {_MEDIA.get(PurePosixPath(path).suffix, _BYTES): {"schema": _FILE}})
     if is_file:
-        told[206] = {**told[200], "description": "The `Range` that was asked for"}
-        told[304] = {"description": "Not changed since the `ETag` that was sent"}
-        told[416] = {"description": "The file has no such `Range`"}
+        told |= _RANGED
+    if 206 in told:
+        told[206] = {**told[200], **told[206]}
     return told | {"default": _refusal(has_body=method != "head")}
 
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponseBase
 from ninja import Query, Router, Status
-from ninja.throttling import UserRateThrottle
 
 from harness.api.auth import person
 from harness.api.schemas.exports import ExportOut
+from harness.api.throttles import PerMinute
 from harness.jobs import selectors, services
 from harness.jobs.models import Job, ModelExport
 from harness.responses import body_response, file_response
@@ -35,7 +35,7 @@ def _out(export: ModelExport | None) -> dict[str, Any]:
     "/{job_id}/onnx",
     response={202: ExportOut},
     summary="Export the model as ONNX",
-    throttle=[UserRateThrottle(f"{PER_MINUTE_MAX}/m")],
+    throttle=[PerMinute("exports", PER_MINUTE_MAX)],
 )
 def export_create(request: HttpRequest, job_id: str, checkpoint: CheckpointName = "") -> Status[Any]:
     """Have a node make it of the final weights, or of a checkpoint, and check it against PyTorch on real rows; once,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Annotated, Any
 
 from django.conf import settings
@@ -11,7 +10,6 @@ from django.http import HttpRequest, HttpResponseBase
 from ninja import File, Form, Query, Router, Status
 from ninja.errors import HttpError
 from ninja.files import UploadedFile
-from ninja.throttling import UserRateThrottle
 from pydantic import ValidationError
 
 from harness.api.auth import person
@@ -19,6 +17,7 @@ from harness.api.paging import Paging, page_body
 from harness.api.problems import problem_words
 from harness.api.schemas.base import Done, PageOf
 from harness.api.schemas.telemetry import THRESHOLD_LETTERS_MAX, PredictionJsonIn, PredictionOut
+from harness.api.throttles import PerMinute
 from harness.errors import Invalid, TooLarge
 from harness.jobs import selectors, services
 from harness.jobs.models import Job, Prediction
@@ -31,6 +30,7 @@ from worker.words import size_words
 router = Router()
 ROWS_SHOWN_MAX = 1000
 PER_MINUTE_MAX = 120
+_BODY_HINT = "Send {records: [{column: value}]}, or {from_end: true} of a forecast."
 _JSON_BODY: dict[str, Any] = {
     "requestBody": {"content": {"application/json": {"schema": PredictionJsonIn.model_json_schema()}}}
 }
@@ -51,7 +51,7 @@ def _out(prediction: Prediction, output: dict[str, Any] | None = None) -> dict[s
     response={201: PredictionOut},
     summary="Predict",
     openapi_extra=_JSON_BODY,
-    throttle=[UserRateThrottle(f"{PER_MINUTE_MAX}/m")],
+    throttle=[PerMinute("predictions", PER_MINUTE_MAX)],
 )
 def prediction_create(
     request: HttpRequest,
@@ -96,6 +96,8 @@ def _records(request: HttpRequest) -> tuple[str, bytes, str, str]:
 
 
 def _json_body(request: HttpRequest) -> PredictionJsonIn:
+    if not request.body:
+        raise Invalid("The request has no body.", hint=_BODY_HINT)
     try:
         given = json_read(request.body)
     except ValueError as error:
@@ -104,23 +106,33 @@ def _json_body(request: HttpRequest) -> PredictionJsonIn:
         return PredictionJsonIn.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        if not first["loc"] and first["type"] == "model_attributes_type":
+            raise Invalid("The body must be an object.", hint=_BODY_HINT) from error
         field = ".".join(str(part) for part in first["loc"]) or "records"
-        hint = "Send {records: [{column: value}]}, or {from_end: true} of a forecast."
-        raise Invalid(f"{field}: {problem_words(dict(first))}", field=field, hint=hint) from error
+        raise Invalid(f"{field}: {problem_words(dict(first))}", field=field, hint=_BODY_HINT) from error
 
 
 def _records_bytes(records: list[dict[str, Any]]) -> bytes:
     """Raises `Invalid` for NaN and infinity, which pandas writes where a value is missing."""
-    for number, record in enumerate(records):
-        for column, value in record.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                field = f"records.{number}.{column}"
-                hint = "Send null where a value is missing."
-                raise Invalid(f"{field}: must be a finite number, not {value}", field=field, hint=hint)
     try:
         return json.dumps(records, allow_nan=False).encode()
     except ValueError as error:
-        raise Invalid("records: a list holds a number that is not finite", field="records") from error
+        places = ((number, name, value) for number, record in enumerate(records) for name, value in record.items())
+        number, column, value = next(place for place in places if not _is_finite(place[2]))
+        told = (
+            f"must be a finite number, not {value}" if isinstance(value, float) else "holds a number that is not finite"
+        )
+        field, hint = f"records.{number}.{column}", "Send null where a value is missing."
+        raise Invalid(f"{field}: {told}", field=field, hint=hint) from error
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether it is, and all that it holds."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 @router.get("/{job_id}/predictions", response=PageOf[PredictionOut], summary="Predictions of a job")

@@ -9,6 +9,7 @@ from ninja import Body, Query, Router
 
 from harness.api.auth import person
 from harness.api.caching import json_if_changed
+from harness.api.document import unless_same
 from harness.api.schemas.programs import DiffOut, FileIn, FileOut, FileWrittenOut, ProgramOut, ResetIn
 from harness.errors import NotFound
 from harness.jobs import selectors, services
@@ -32,7 +33,7 @@ def _program(job: Job) -> dict[str, Any]:
     }
 
 
-@router.get("/{job_id}/program", response=ProgramOut, summary="Program of a job")
+@router.get("/{job_id}/program", response=ProgramOut, summary="Program of a job", openapi_extra=unless_same())
 def program(request: HttpRequest, job_id: str) -> HttpResponseBase:
     """All its files, in reading order. Has an ETag."""
     job = _job(request, job_id)

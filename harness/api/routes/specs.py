@@ -13,7 +13,7 @@ from codegen.task import task_guessed
 from harness.accounts.models import User
 from harness.api.auth import person
 from harness.api.caching import json_if_changed
-from harness.api.document import media
+from harness.api.document import media, unless_same
 from harness.api.schemas.jobs import SpecCheckIn, SpecCheckOut, SpecForDatasetIn, SuggestionsOut
 from harness.datasets.models import Dataset
 from harness.datasets.selectors import dataset_get, dataset_profile
@@ -36,7 +36,7 @@ def _dataset(user: User, dataset_id: str) -> Dataset:
         raise NotFound(error.message, hint=error.hint, field="dataset") from error
 
 
-@router.get("/spec/schema", response=dict[str, Any], summary="JSON Schema of a task spec")
+@router.get("/spec/schema", response=dict[str, Any], summary="JSON Schema of a task spec", openapi_extra=unless_same())
 def spec_schema(request: HttpRequest) -> HttpResponseBase:
     """The one schema behind form, YAML, API and command line. Has an ETag."""
     schema = TaskSpec.model_json_schema()

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponseBase
 from ninja import Router
 
 from harness.api.auth import NodeSecret
+from harness.api.document import media
 from harness.api.routes.nodes import node_of
 from harness.api.schemas.base import Done
 from harness.api.schemas.transfer import (
@@ -48,7 +49,7 @@ def tree(request: HttpRequest, folder: str) -> TreeOut:
     return TreeOut.model_validate({"files": _rows(trees.tree_get(folder, node_of(request)))})
 
 
-@router.get("/files", summary="Bytes of a program, dataset or checkpoint")
+@router.get("/files", summary="Bytes of a program, dataset or checkpoint", openapi_extra=media(ranges=True))
 def file(request: HttpRequest, folder: str, name: str) -> HttpResponseBase:
     """One file of the folder; honours `Range`. For joined nodes."""
     return file_response(request, trees.file_open(folder, name, node_of(request)), filename=name)
@@ -69,7 +70,11 @@ def checkpoints(request: HttpRequest, job_id: str, token: int) -> CheckpointsOut
     return CheckpointsOut(checkpoints=rows, course_from=course_begin(job), damaged=checkpoints_damaged(job))
 
 
-@router.get("/runs/{job_id}/{token}/checkpoints/{checkpoint}", summary="Bytes of a checkpoint")
+@router.get(
+    "/runs/{job_id}/{token}/checkpoints/{checkpoint}",
+    summary="Bytes of a checkpoint",
+    openapi_extra=media(ranges=True),
+)
 def checkpoint_file(request: HttpRequest, job_id: str, token: int, checkpoint: str, name: str) -> HttpResponseBase:
     """One file of it; honours `Range`. For the nodes of a job's newest attempt."""
     sender = returns.sender_get(node_of(request), job_id, token)

@@ -69,7 +69,10 @@ class Reason(Schema):
     message: str
     hint: str = Field(description="What to do next; may be empty.")
     field: str | None = Field(description="Dotted name of the value at fault.")
-    details: Any = Field(description="All problems, where there are several; null: nothing more to say.")
+    details: Any = Field(
+        description="Of wrong values all problems, each with `field`, `message`, `hint`, `type`; of other refusals "
+        "what the address says; null: nothing more."
+    )
 
 
 class Refusal(Schema):

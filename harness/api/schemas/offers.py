@@ -77,7 +77,7 @@ class AcceptIn(Strict):
     made_at: Moment | None = Field(
         None,
         description="`made_at` of the offer that you look at; it has to be given with `line`. Where the offer was "
-        "priced anew since, nothing is taken.",
+        "priced anew since, nothing is taken. With a time zone.",
     )
     elastic: bool = Field(
         True,

@@ -62,7 +62,30 @@ def test_a_record_that_pandas_left_a_gap_in_is_told_its_place(value: str, told: 
 
 def test_a_list_in_a_record_holds_finite_numbers_too(caller: Client, job: Job) -> None:
     answer = caller.post(f"{API}/jobs/{job.pk}/predictions", '{"records": [{"x": [NaN]}]}', "application/json")
-    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "records")
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "records.0.x")
+
+
+def test_a_part_of_a_value_that_is_not_finite_is_told_by_record_and_column(caller: Client, job: Job) -> None:
+    body = '{"records": [{"x": {"a": 1}, "y": 2.5}, {"x": {"a": NaN}}]}'
+    error = caller.post(f"{API}/jobs/{job.pk}/predictions", body, "application/json").json()["error"]
+    assert (error["field"], error["message"]) == ("records.1.x", "records.1.x: holds a number that is not finite")
+    assert "null" in error["hint"]
+
+
+@pytest.mark.parametrize("body", ["[]", '[{"x": 1}]', "null", "3", '"x"'])
+def test_a_body_that_is_no_object_is_told_so_and_no_field_is_blamed(body: str, caller: Client, job: Job) -> None:
+    answer = caller.post(f"{API}/jobs/{job.pk}/predictions", body, "application/json")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["field"]) == (422, None)
+    assert error["message"] == "The body must be an object." and "{records:" in error["hint"]
+
+
+def test_predictions_without_a_body_are_told_so_in_words(caller: Client, job: Job) -> None:
+    headers = {"Content-Type": "application/json"}  # which the client of tests leaves out beside no body
+    answer = caller.generic("POST", f"{API}/jobs/{job.pk}/predictions", headers=headers)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["message"], error["field"]) == (422, "The request has no body.", None)
+    assert "{records:" in error["hint"]
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"records": [{"x": "a\\u0000"}]}', b'{"records": [{"x": "\\ud800"}]}'])

@@ -256,6 +256,14 @@ def test_openapi_tells_the_shape_of_refusals_and_the_kind_of_files() -> None:
                 assert described["responses"]["200"]["content"], path
     weights = paths[f"{API}/jobs/{{job_id}}/weights"]["get"]["responses"]
     assert set(weights) == {"200", "206", "304", "416", "default"}
+    for place in ("node/files", "node/runs/{job_id}/{token}/checkpoints/{checkpoint}"):
+        fetched = paths[f"{API}/{place}"]["get"]["responses"]
+        assert set(fetched) == set(weights), place
+        assert fetched["206"]["content"] == fetched["200"]["content"] == weights["200"]["content"]
+        assert "content" not in fetched["304"] and "content" not in fetched["416"]
+    for place in ("spec/schema", "jobs/{job_id}/program"):
+        kept = paths[f"{API}/{place}"]["get"]["responses"]
+        assert set(kept) == {"200", "304", "default"} and "content" not in kept["304"], place
     assert set(paths[f"{API}/jobs/{{job_id}}/series.csv"]["get"]["responses"]["200"]["content"]) == {"text/csv"}
     assert set(paths[f"{API}/pool/calibration/points.{{form}}"]["get"]["responses"]["200"]["content"]) == {
         "text/csv", "application/json",

@@ -120,6 +120,12 @@ def test_a_number_is_no_time_as_if_it_counted_seconds_since_1970(
         assert error["message"] == f"{field}: must be a time, as in 2030-01-31T12:00:00Z, not a number"
 
 
+@pytest.mark.parametrize("word", [True, "nan", "-inf"])
+def test_a_word_that_is_no_time_is_not_called_a_number(caller: Client, word: Any) -> None:
+    answer = caller.post(f"{API}/tokens", json.dumps({"name": "x", "expires_at": word}), "application/json")
+    assert answer.json()["error"]["message"] == "expires_at: must be a time, as in 2030-01-31T12:00:00Z"
+
+
 def test_a_reservation_needs_the_zone_of_its_times(bearer: Any, people: SimpleNamespace) -> None:
     body = {"node": "node-1", "purpose": "tests", "ends_at": "2099-01-01T00:00:00"}
     error = bearer(people.admin, "admin").post(f"{API}/pool/reservations", body, "application/json").json()["error"]
