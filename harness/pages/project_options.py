@@ -82,7 +82,8 @@ def projects_found(user: User, of: str, words: str) -> list[tuple[str, str]]:
     every = list(PROJECTS_OF[of](user=user).values_list("slug", "name"))
     named = Counter(name for _, name in every)
     wanted = words.casefold().split()
-    exact, others = [], []
+    exact: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
     for slug, name in every:
         folded = name.casefold()
         if not all(word in folded or word in slug for word in wanted):
