@@ -146,9 +146,9 @@ def test_a_project_beyond_those_of_the_page_is_found_by_typing(open_as: Callable
     until(page, "document.querySelector('#project').value === 'zoo-149'")
     assert field.input_value() == "" and len(page.evaluate(options)) > 100
     held: list[Any] = []
-    page.route("**/project-names/**", held.append)
+    page.route("**/project-names/**", lambda route: held.append(route))
     note, refused = page.locator(".select-note"), "document.querySelector('#project').validationMessage"
-    field.fill("zoo 148")
+    field.fill("zoo 099")
     field.press("Enter")
     assert note.inner_text() == page.evaluate(refused) == "Looking for the project…", "it is not sent meanwhile"
     while not held:
