@@ -19,7 +19,7 @@ from harness.jobs.models import Checkpoint, Job
 from harness.jobs.own_range import own_share, own_slowdown
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
-from scheduler.estimation.rest import OBSERVED_FROM, own_pace_counts
+from scheduler.estimation.rest import OBSERVED_AFTER_S, OBSERVED_FROM, own_pace_counts
 from scheduler.types import Option
 from worker.states import JobState
 from worker.words import counted
@@ -168,7 +168,8 @@ def options_refined(job: Job, running: Option, since: datetime) -> tuple[tuple[O
         running = replace(told, memory_bytes=running.memory_bytes)
     seen, told_slowdown = observed_rate_per_s(job), running.slowdown or slowdown
     done, held_s = 1.0 - _left_from(job, job.step), (timezone.now() - since).total_seconds()
-    here = own_share(job, since) if done < OBSERVED_FROM else done
+    is_early = seen is not None and done < OBSERVED_FROM and held_s < OBSERVED_AFTER_S
+    here = own_share(job, since) if is_early else done
     if seen is None or not own_pace_counts(done, held_s, seen, running.rate_per_s, told_slowdown, here=here):
         return options, running, slowdown
     slowdown = own_slowdown(job, since, told_slowdown)

@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 from functools import lru_cache
 
-from django.db.models import Max
+from django.db.models import Max, Q
 
 from harness.jobs.models import Job, MetricPoint
 from scheduler.estimation.rest import Window, pace_windows, rest_slowdown
@@ -31,7 +31,12 @@ def own_share(job: Job, since: datetime) -> float:
     """Share of the run that it did on the devices that it has (`since`): what it resumed from was done before."""
     if not job.step or not job.steps_total:
         return 0.0
-    begun: int = job.checkpoints.filter(created_at__lt=since).aggregate(step=Max("step"))["step"] or 0
+    attempt = job.attempts.filter(number=job.token).values_list("plan__resume_from", "created_at").first()
+    if attempt is None:
+        return 0.0
+    # Not the farthest that was ever saved: it may go on from an older one. Since then it may have got other devices.
+    resumed, own = Q(name=attempt[0]), Q(created_at__gt=attempt[1], created_at__lt=since)
+    begun: int = job.checkpoints.filter(resumed | own).aggregate(step=Max("step"))["step"] or 0
     return max(0, job.step - begun) / job.steps_total
 
 

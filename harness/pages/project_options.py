@@ -3,10 +3,10 @@ by what is typed above the list."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from django.db.models import QuerySet
 from django.urls import reverse
 
 from harness.accounts.models import Project, User
@@ -18,14 +18,24 @@ PROJECTS_OF = {"see": projects_seen, "add": projects_writable}
 
 
 @dataclass(frozen=True)
+class ProjectOption:
+    """One to choose."""
+
+    pk: str
+    slug: str
+    label: str
+    """Its name; of those that share one with the slug."""
+
+
+@dataclass(frozen=True)
 class ProjectOptions:
     """What a list has, by name."""
 
-    rows: tuple[Project, ...]
+    rows: tuple[ProjectOption, ...]
     attrs: dict[str, str]
     """Of the `select`, by which its script finds those that are not among them."""
 
-    def __iter__(self) -> Iterator[Project]:
+    def __iter__(self) -> Iterator[ProjectOption]:
         return iter(self.rows)
 
     def __len__(self) -> int:
@@ -34,7 +44,7 @@ class ProjectOptions:
     @property
     def choices(self) -> list[tuple[str, str]]:
         """The same for a field of a form."""
-        return [(project.slug, project.name) for project in self.rows]
+        return [(project.slug, project.label) for project in self.rows]
 
 
 def project_options(user: User, of: str, chosen: Iterable[str | None] = ()) -> ProjectOptions:
@@ -42,18 +52,43 @@ def project_options(user: User, of: str, chosen: Iterable[str | None] = ()) -> P
     every = PROJECTS_OF[of](user=user)
     rows = list(every[: PROJECTS_SHOWN + 1])
     if len(rows) <= PROJECTS_SHOWN:
-        return ProjectOptions(tuple(rows), {})
+        return ProjectOptions(_labelled(rows), {})
     rows = rows[:PROJECTS_SHOWN]
     further = {slug for slug in chosen if slug} - {project.slug for project in rows}
     if further:
         rows += every.filter(slug__in=further)
     where = f"{reverse('project_names')}?of={of}"
-    return ProjectOptions(tuple(rows), {"data-find-at": where, "data-find-in": str(every.count())})
+    return ProjectOptions(_labelled(rows), {"data-find-at": where, "data-find-in": str(every.count())})
 
 
-def projects_found(user: User, of: str, words: str) -> QuerySet[Project]:
-    """The first of those whose name holds all the words, in any order and case."""
-    rows = PROJECTS_OF[of](user=user)
-    for word in words.split():
-        rows = rows.filter(name__icontains=word)
-    return rows[:PROJECTS_SHOWN]
+def _labelled(rows: list[Project]) -> tuple[ProjectOption, ...]:
+    named = Counter(project.name for project in rows)
+    return tuple(
+        ProjectOption(project.pk, project.slug, _label(project.name, project.slug, is_clear=named[project.name] == 1))
+        for project in rows
+    )
+
+
+def _label(name: str, slug: str, *, is_clear: bool) -> str:
+    return name if is_clear else f"{name} ({slug})"
+
+
+def projects_found(user: User, of: str, words: str) -> list[tuple[str, str]]:
+    """Slug and label of the first of those whose name or slug holds all the words, in any order and case: first of all
+    those that are called just so.
+
+    Compared here: SQLite, and PostgreSQL by the rules of C, know the two cases of A to Z alone.
+    """
+    every = list(PROJECTS_OF[of](user=user).values_list("slug", "name"))
+    named = Counter(name for _, name in every)
+    wanted = words.casefold().split()
+    exact: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
+    for slug, name in every:
+        folded = name.casefold()
+        if not all(word in folded or word in slug for word in wanted):
+            continue
+        is_clear = named[name] == 1 and all(word in folded for word in wanted)
+        is_exact = wanted in (folded.split(), [slug])
+        (exact if is_exact else others).append((slug, _label(name, slug, is_clear=is_clear)))
+    return [*exact, *others][:PROJECTS_SHOWN]

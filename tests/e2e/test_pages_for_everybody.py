@@ -122,7 +122,12 @@ def test_a_cloud_of_points_is_zoomed_by_keys_and_is_named_by_what_it_shows(
     assert chart.get_attribute("aria-label").startswith("Predicted and true: chart. With the chart in focus, + and")
     bars = page.locator("section:has(h2:text-is('Residuals')) .analysis")
     assert bars.get_attribute("aria-label") == "Residuals. The table below has its figures."
-    assert page.is_visible("text=Ctrl and the mouse wheel zoom, dragging moves.")
+    assert chart.get_attribute("aria-label").endswith("The table below has its figures.")
+    hint = "text=Ctrl and the mouse wheel zoom, dragging moves."
+    assert page.is_visible(hint)
+    page.emulate_media(media="print")
+    assert not page.is_visible(hint)
+    page.emulate_media(media="screen")
     announced = "document.getElementById('announcer').textContent"
     chart.press("+")
     half = page.evaluate(announced)

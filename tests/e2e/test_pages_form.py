@@ -145,3 +145,21 @@ def test_a_project_beyond_those_of_the_page_is_found_by_typing(open_as: Callable
     field.press("Enter")  # at once: it waits for the answer
     until(page, "document.querySelector('#project').value === 'zoo-149'")
     assert field.input_value() == "" and len(page.evaluate(options)) > 100
+    held: list[Any] = []
+    page.route("**/project-names/**", lambda route: held.append(route))
+    note, refused = page.locator(".select-note"), "document.querySelector('#project').validationMessage"
+    field.fill("zoo 099")
+    field.press("Enter")
+    assert note.inner_text() == page.evaluate(refused) == "Looking for the project…", "it is not sent meanwhile"
+    while not held:
+        page.wait_for_timeout(20)
+    page.locator("#project").focus()
+    held.pop().abort()
+    page.wait_for_selector(".select-note:has-text('The other projects could not be looked up.')")
+    assert page.evaluate(refused) == "" and page.evaluate("document.querySelector('#project').value") == "zoo-149"
+    page.unroute("**/project-names/**")
+    field.fill("no such")
+    page.wait_for_selector(".select-note:has-text('No project found.')")
+    assert page.evaluate("document.getElementById('announcer').textContent") == "No project found."
+    field.fill("")
+    assert not note.is_visible()

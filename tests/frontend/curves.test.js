@@ -4,7 +4,7 @@ import test from "node:test";
 import { hasBand, linesOf } from "../../harness/frontend/src/charts/curve_bands.js";
 import { csvAddress, points, refine, withDetail } from "../../harness/frontend/src/charts/curve_data.js";
 import { emptyWords, fewWords, manyWords } from "../../harness/frontend/src/charts/curve_words.js";
-import { groupOf, inOrder } from "../../harness/frontend/src/curves_panel.js";
+import { chartName, groupOf, inOrder } from "../../harness/frontend/src/curves_panel.js";
 
 const source = (id) => ({ id, name: `job ${id}`, csv: `/jobs/${id}/curves.csv`, curves: `/jobs/${id}/curves` });
 const stepsOf = (list) => list.map(({ step }) => step);
@@ -117,4 +117,9 @@ test("a line that was interrupted is not called not finite", () => {
 test("of many lines the least and the greatest end are told", () => {
   const told = manyWords([series("b", 0.2), series("a", 0.9), series("c", null)], " %");
   assert.equal(told, "3 lines; last values from 0.2 % (b) to 0.9 % (a); 1 not finite somewhere.");
+});
+
+test("a chart of one quantity is named by its part of the data, and never twice", () => {
+  const names = ["val/loss", "learning_rate", "samples_per_s"].map((key) => chartName(groupOf(key)));
+  assert.deepEqual(names, ["loss, validation", "learning rate", "samples per second"]);
 });

@@ -40,7 +40,7 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
         f"{counted(pool['queued'], 'job waits', 'jobs wait')}."
     )
     for node in pool["nodes"]:
-        if off_s := node["description"].get("clock_off_s"):
+        if (off_s := node["description"].get("clock_off_s")) and node["state"] != "down":
             side = "ahead of" if off_s > 0 else "behind"
             said = f"{node['name']} accepts no new jobs: its clock is {duration(abs(off_s))} {side} the portal's."
             console().print(f"{said} There: timedatectl set-ntp true", markup=False)

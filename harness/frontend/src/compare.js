@@ -1,7 +1,7 @@
 // The same charts as on a job's page, with one line per job and quantity.
 
 import { points } from "./charts/curve_data.js";
-import { groupOf, inOrder, Panel, placeOf } from "./curves_panel.js";
+import { chartName, groupOf, inOrder, Panel, placeOf } from "./curves_panel.js";
 import { alertBox, clear, el } from "./dom.js";
 import { json, pageData } from "./net.js";
 import { setUpRunTable } from "./run_table.js";
@@ -24,7 +24,7 @@ function draw(panel, lines, bodies) {
       const curve = bodies[index]?.curves[key];
       if (curve)
         panel
-          .chart(key, { ...plan, place: placeOf(key), title: `${plan.title}, ${plan.label}`, note })
+          .chart(key, { ...plan, place: placeOf(key), title: chartName(plan), note })
           .set(line.id, line.name, points(curve), { source: line, key, start_s: bodies[index].start_s, hue: line.hue });
     });
   }

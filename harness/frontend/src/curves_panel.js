@@ -53,6 +53,11 @@ export function groupOf(key) {
   };
 }
 
+// What a chart of one quantity is called; what is told of no part of the data has no second name.
+export function chartName({ title, label }) {
+  return label === title ? title : `${title}, ${label}`;
+}
+
 // Where the chart of a key stands on a page: losses and scores first, parts of the data in the order they are used.
 export function placeOf(key) {
   const { group, late } = groupOf(key);

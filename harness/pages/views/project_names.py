@@ -12,9 +12,9 @@ from harness.paging import search_check
 
 @page("GET", "HEAD")
 def project_names(request: HttpRequest) -> HttpResponseBase:
-    """Slug and name of the first that hold the words `q`; `of`: those that the person sees, or may add things to."""
+    """Slug and label of the first that hold the words `q`; `of`: those that the person sees, or may add things to."""
     of = request.GET.get("of", "see")
     if of not in PROJECTS_OF:
         raise Invalid(f"There is no such list: {of}.", field="of", hint=f"Take one of {', '.join(PROJECTS_OF)}.")
     found = projects_found(person(request), of, search_check(request.GET.get("q", ""), "q"))
-    return JsonResponse({"projects": [[project.slug, project.name] for project in found]})
+    return JsonResponse({"projects": found})

@@ -98,9 +98,10 @@ def views(request: HttpRequest) -> HttpResponseBase:
     """All views that the person can use, and what can be done with each."""
     user = person(request)
     rows = [(view, address_of(view)) for view in view_list(user=user)]
+    shared_with = [view.project.slug for view, _ in rows if view.project and view.owner_id == user.pk]
     context = {
         "rows": rows,
-        "share_projects": project_options(user, "add", [view.project.slug for view, _ in rows if view.project]),
+        "share_projects": project_options(user, "add", shared_with),
         "name_letters_max": NAME_LETTERS_MAX,
         **_typed(request),
     }

@@ -58,6 +58,15 @@ def test_two_machines_that_report_as_one_node_are_told_with_what_to_do(dlh: Dlh,
     assert "two machines" not in dlh("pool").out, "neither does any more"
 
 
+def test_a_clock_that_is_off_is_told_of_while_its_node_is_not_down(dlh: Dlh, node_make: Any) -> None:
+    node_make()
+    Node.objects.update(state="drain", description={"clock_off_s": 40.0})
+    told = " ".join(dlh("pool").out.split())
+    assert "its clock is 40 s ahead of the portal's. There: timedatectl set-ntp true" in told
+    Node.objects.update(state="down")
+    assert "clock" not in dlh("pool").out, "there is nothing to mend"
+
+
 def test_what_still_runs_on_a_node_that_drains_is_busy_alone(dlh: Dlh, node_make: Any, job_make: Any) -> None:
     node_make(cpus=2)
     place_now(job_make())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -59,10 +60,54 @@ def test_what_a_run_did_before_it_was_resumed_is_no_training_on_the_devices_that
     job.refresh_from_db()
     running = options_of(job)[0]
     assert options_refined(job, running, began)[1].rate_per_s < 2e-6, "50 s of a pace far off the estimate"
-    Checkpoint.objects.create(job=job, name="step-499", step=499, epoch=0.0)
-    Checkpoint.objects.update(created_at=began - timedelta(minutes=5))
+    resumed(job, 499, began)
     assert own_share(job, began) == pytest.approx(1e-5)
     assert options_refined(job, running, began)[1].rate_per_s == running.rate_per_s
+
+
+def resumed(job, step, began):
+    """The attempt of the job began from this checkpoint then."""
+    name = f"step-{step}"
+    Checkpoint.objects.get_or_create(job=job, name=name, defaults={"step": step, "epoch": 0.0})
+    Checkpoint.objects.filter(job=job).update(created_at=began - timedelta(minutes=5))
+    attempt = JobAttempt.objects.get(job=job)
+    attempt.plan["resume_from"], attempt.created_at = name, began
+    attempt.save()
+
+
+def test_a_run_that_went_on_from_an_older_checkpoint_counts_from_there(job_make, node_make):
+    """From the farthest one it had done nothing until it was past that, and a wrong estimate was kept for as long."""
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=100_000)
+    run_now(job)
+    began = timezone.now() - timedelta(seconds=200)
+    Checkpoint.objects.create(job=job, name="step-1500", step=1500, epoch=0.0)
+    resumed(job, 100, began)
+    Job.objects.filter(pk=job.pk).update(state="running", step=600, steps_total=100_000, eta_s=4e4)
+    job.refresh_from_db()
+    running = replace(options_of(job)[0], rate_per_s=1e-8)
+    for step in (600, 1600):
+        job.step = step
+        assert own_share(job, began) == pytest.approx((step - 100) / 100_000)
+        assert options_refined(job, running, began)[1].rate_per_s > 1e-5
+    Checkpoint.objects.create(job=job, name="step-1550", step=1550, epoch=0.0)
+    asked = timezone.now() + timedelta(seconds=1)
+    assert own_share(job, asked) == pytest.approx(50 / 100_000), "since it has fewer devices"
+
+
+def test_what_it_did_there_is_asked_for_only_where_that_decides(job_make, node_make, django_assert_num_queries):
+    node_make(cpus=1)
+    job = estimated(job_make(), run_s=100_000)
+    run_now(job)
+    running, now = options_of(job)[0], timezone.now()
+    Job.objects.filter(pk=job.pk).update(state="running", step=500, steps_total=100_000, eta_s=1e6)
+    long_ago = now - timedelta(minutes=10)
+    job.refresh_from_db()
+    options_refined(job, running, long_ago)  # reads its steps
+    with django_assert_num_queries(0):
+        options_refined(job, running, long_ago)
+        job.eta_s = None
+        options_refined(job, running, now)
 
 
 def test_only_steps_on_the_devices_that_it_has_count(job_make, node_make):

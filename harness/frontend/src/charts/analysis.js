@@ -71,6 +71,7 @@ function zooms(node, { title }, plot) {
   zoomByKeys(node, title, {
     zoomOf: () => zoomOf(plot),
     wholeOf: () => ALL,
+    more: " The table below has its figures.",
     go: (span) => {
       const { min, max } = span ?? ALL;
       plot.dispatchAction({ type: "dataZoom", start: min, end: max });
@@ -80,7 +81,7 @@ function zooms(node, { title }, plot) {
     },
   });
   const hint = `Ctrl and the mouse wheel zoom, dragging moves. ${KEYS_HINT}`;
-  node.after(el("p", { class: "text-secondary small mb-0" }, hint));
+  node.after(el("p", { class: "text-secondary small mb-0 with-mouse" }, hint));
 }
 
 export function mount(node) {

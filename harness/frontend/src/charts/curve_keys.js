@@ -27,12 +27,12 @@ function within(middle, width, whole) {
   return { min, max: min + width };
 }
 
-// Makes the host of a chart work by keys; `zoomOf` and `wholeOf` tell spans, `go` takes the next one, null for all. A
+// Makes the host of a chart work by keys; `zoomOf` and `wholeOf` tell spans, `go` takes the next one, null for all, `more` are further words. A
 // screen reader that reads by keys of its own passes these on only when it is told to.
-export function zoomByKeys(host, title, { zoomOf, wholeOf, go }) {
+export function zoomByKeys(host, title, { zoomOf, wholeOf, go, more = "" }) {
   host.tabIndex = 0;
   host.setAttribute("role", "group");
-  host.setAttribute("aria-label", `${title}: chart. ${KEYS_HINT}`);
+  host.setAttribute("aria-label", `${title}: chart. ${KEYS_HINT}${more}`);
   host.addEventListener("keydown", (event) => {
     if (event.target !== host || event.ctrlKey || event.metaKey || event.altKey) return;
     const whole = wholeOf();
