@@ -24,7 +24,14 @@ from django.db import connection
 
 from harness.backup.archive import ArchiveWriter, BackupError
 from harness.backup.freeze import LOCK, Unread, frozen, is_unread
-from harness.backup.rows import migrations_applied, migrations_missing, rows_count, rows_dump, snapshot
+from harness.backup.rows import (
+    migrations_applied,
+    migrations_missing,
+    migrations_unknown,
+    rows_count,
+    rows_dump,
+    snapshot,
+)
 from harness.progress import Tell, nobody
 from harness.release import release
 
@@ -58,6 +65,9 @@ def backup_make(path: Path, *, with_secrets: bool, tell: Tell = nobody) -> Made:
     _place_check(path, store)
     if migrations_missing():
         raise BackupError("the database is older than this version; start the harness once, then make the backup")
+    if unknown := migrations_unknown():
+        named = ", ".join(unknown[:3])
+        raise BackupError(f"other, likely newer, sources changed the database ({named}); make the backup with those")
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with _one_at_a_time(store), _create(draft) as out:

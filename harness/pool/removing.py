@@ -31,7 +31,8 @@ def node_remove(*, user: User, name: str, force: bool = False) -> None:
     if Device.objects.filter(node=node, allocation__isnull=False).exists():
         raise Conflict(
             f"Jobs run on {name}.",
-            hint="Drain the node, and wait, or pause and resume its jobs: they save, and go on elsewhere.",
+            hint="Drain the node and wait; or pause and resume its jobs, which then wait for other devices (a promise "
+            "ends).",
         )
     if is_heard(node):
         raise Conflict(f"The agent on {name} is running and would join again.", hint="Stop the agent there first.")

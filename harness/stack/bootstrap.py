@@ -89,7 +89,8 @@ def not_newer() -> None:
     if unknown := migrations_unknown():
         named = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if unknown[3:] else "")
         raise Conflict(
-            f"The database was brought up to date by newer sources, and these do not know what they changed: {named}.",
+            "The database was changed by other, likely newer, sources, and these do not know what they changed: "
+            f"{named}.",
             hint="Start it with those, or restore a backup from before the update into an empty folder and database.",
         )
 

@@ -15,6 +15,11 @@ pytestmark = BROWSER_MARKS
 __all__ = ["browser", "ids", "open_as", "portal"]
 
 
+def is_listed(response: Any) -> bool:
+    """The list of unfinished uploads."""
+    return bool(response.request.method == "GET" and response.url.endswith("/api/v1/uploads"))
+
+
 def upload(page: Any, file: Path, body: bytes) -> None:
     file.write_bytes(body)
     visit(page, "/datasets/upload/")
@@ -54,7 +59,48 @@ def test_weights_that_were_refused_are_no_unfinished_upload(open_as: Callable[..
     page = open_as()
     upload(page, tmp_path / "cut.safetensors", safetensors()[:-4])
     page.wait_for_selector("[data-error]:has-text('4 bytes are missing')")
-    visit(page, "/datasets/upload/")
+    with page.expect_response(is_listed) as listed:
+        visit(page, "/datasets/upload/")
+    assert listed.value.json()["items"] == []
     page.locator("[data-mount][data-mounted]").first.wait_for()
     assert page.locator("[data-earlier]").is_hidden()
     assert page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('tus::')).length") == 0
+
+
+BEGIN = """async () => {
+  const response = await fetch("/api/v1/uploads", {
+    method: "POST",
+    headers: {
+      "Tus-Resumable": "1.0.0",
+      "Upload-Length": "9",
+      "Upload-Metadata": `filename ${btoa("far.csv")},project ${btoa("orchard")}`,
+      "X-CSRFToken": document.querySelector('meta[name="csrf-token"]').content,
+    },
+  });
+  return response.status;
+}"""
+
+
+def test_an_upload_begun_elsewhere_is_forgotten_only_if_that_is_confirmed_and_the_portal_has_done_it(
+    open_as: Callable[..., Any],
+) -> None:
+    page = open_as()
+    visit(page, "/datasets/upload/")
+    assert page.evaluate(BEGIN) == 201
+    visit(page, "/datasets/upload/")
+    row = page.locator("[data-earlier-list] li")
+    row.wait_for()
+    assert "far.csv in orchard" in row.inner_text() and "not begun in this browser" in row.inner_text()
+    page.route(
+        "**/api/v1/uploads/*", lambda route: route.fulfill(status=403, json={"error": {"message": "Not yours."}})
+    )
+    row.locator("button").click()
+    assert "What has arrived of far.csv is deleted" in page.inner_text("#confirm-dialog")
+    page.click("#confirm-dialog [value=yes]")
+    page.wait_for_selector("[data-error]:has-text('Not yours.')")
+    assert row.count() == 1
+    page.unroute("**/api/v1/uploads/*")
+    row.locator("button").click()
+    page.click("#confirm-dialog [value=yes]")
+    page.locator("[data-earlier]").wait_for(state="hidden")
+    assert page.evaluate("fetch('/api/v1/uploads').then(async (it) => (await it.json()).items.length)") == 0

@@ -7,6 +7,7 @@ const entry = (id) => ({ uploadUrl: `/api/v1/uploads/${id}`, size: 9, metadata: 
 const upload = (id) => ({
   id,
   filename: `${id}.csv`,
+  project: "orchard",
   size_bytes: 9,
   offset_bytes: 4,
   expires_at: "2030-01-02T00:00:00Z",
@@ -24,6 +25,7 @@ test("an upload begun in another browser is shown, and known as one that does no
   assert.ok(own.entry);
   assert.equal(other.entry, null);
   assert.equal(other.sent, 4);
+  assert.equal(other.project, "orchard");
   assert.equal(other.until.getUTCFullYear(), 2030);
 });
 

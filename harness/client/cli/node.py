@@ -124,8 +124,7 @@ def node_join(
 ) -> None:
     """Bring this machine into the pool, look it over, and run its agent in the foreground."""
     folder = node_home(home)
-    if node_file(folder).exists():
-        left_check(node_read(folder), folder, url.rstrip("/"))
+    left = left_check(node_read(folder), folder, url.rstrip("/")) if node_file(folder).exists() else ""
     if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in _LOCAL:
         notes().print("Warning: this address is not encrypted; the node's credentials are sent in plain text.")
     home_check(folder)
@@ -139,6 +138,9 @@ def node_join(
     node = {**node, "url": url.rstrip("/"), "address": address, "cores": os.environ.get(CORES, "")}
     for name in (ADDRESS, CACHE_GIB):
         os.environ.pop(name, None)  # an option of this command goes before its variable, and the node has either now
+    if left:
+        told = f"The portal at {left} does not answer; this home leaves it, and runs that only it knows are stopped."
+        notes().print(told, markup=False, soft_wrap=True)
     private_write(node_file(folder), json.dumps(node, indent=1) + "\n")
     report = _doctor_run_joined(folder, node)
     if as_json:

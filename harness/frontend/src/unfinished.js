@@ -7,11 +7,18 @@ const idOf = (url) => url?.split("/").filter(Boolean).at(-1);
 // that: it takes room, too.
 export function unfinished(kept, held) {
   if (!held) {
-    return kept.map((entry) => ({ name: entry.metadata?.filename, size: entry.size, url: entry.uploadUrl, entry }));
+    return kept.map((entry) => ({
+      name: entry.metadata?.filename,
+      project: entry.metadata?.project,
+      size: entry.size,
+      url: entry.uploadUrl,
+      entry,
+    }));
   }
   const own = new Map(kept.map((entry) => [idOf(entry.uploadUrl), entry]));
   return held.map((upload) => ({
     name: upload.filename,
+    project: upload.project,
     size: upload.size_bytes,
     sent: upload.offset_bytes,
     until: new Date(upload.expires_at),

@@ -12,6 +12,7 @@ const TOO_SLOW = 408;
 // Of a piece that is held by a request that was cut, or was counted already: both are over in a moment.
 const HELD = [409, 423];
 const REFUSED = 422;
+const GONE = 404;
 const FAULT = 500;
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
@@ -232,12 +233,24 @@ export function mount(root) {
     const size = row.until
       ? `${bytes(row.sent)} of ${bytes(row.size)} sent, kept until ${nearTime(row.until)}`
       : bytes(row.size);
-    const where = row.entry ? "" : "; begun in another browser or by dlh, where it continues";
+    const where = row.entry ? "" : "; not begun in this browser as it is now";
+    // One that is not of this browser may be on its way this very moment.
+    const asked = row.entry
+      ? {}
+      : { "data-confirm": `What has arrived of ${row.name} is deleted; whoever still sends it begins anew.` };
+    const forget = (event) => {
+      event.preventDefault();
+      forgetEarlier(row);
+    };
     return el(
       "li",
-      { class: "d-flex gap-2 align-items-center mb-1" },
-      el("span", {}, `${row.name ?? "a file"} (${size}${where})`),
-      el("button", { type: "button", class: "btn btn-sm", onclick: () => forgetEarlier(row) }, "Forget it"),
+      {},
+      el(
+        "form",
+        { ...asked, class: "d-flex gap-2 align-items-center mb-1", onsubmit: forget },
+        el("span", {}, `${row.name ?? "a file"}${row.project ? ` in ${row.project}` : ""} (${size}${where})`),
+        el("button", { class: "btn btn-sm" }, "Forget it"),
+      ),
     );
   }
 
@@ -256,7 +269,15 @@ export function mount(root) {
     // Its bytes go at the portal, too: unfinished uploads are counted. One that has gone already is as good.
     const options = { method: "DELETE", headers: { "Tus-Resumable": "1.0.0" } };
     const url = row.url ?? (row.id ? `${root.dataset.endpoint}/${row.id}` : null);
-    if (url) await request(url, options).catch(() => null);
+    clear(part("error"));
+    try {
+      if (url) await request(url, options);
+    } catch (error) {
+      if (error.status !== GONE) {
+        clear(part("error"), alertBox(error));
+        return;
+      }
+    }
     if (row.entry) await tus.defaultOptions.urlStorage.removeUpload(row.entry.urlStorageKey);
     showEarlier();
   }

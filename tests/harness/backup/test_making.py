@@ -15,7 +15,7 @@ from harness.backup import making
 from harness.backup.__main__ import main
 from harness.backup.archive import ArchiveWriter, BackupError, archive_extract, archive_verify
 from harness.backup.freeze import unread_raise
-from harness.backup.making import _tree_add
+from harness.backup.making import _tree_add, backup_make
 from harness.store import StorePaths
 
 WORK = "jobs/a/work"
@@ -154,6 +154,7 @@ def test_a_person_is_told_what_the_backup_is_without(
     (tmp_path / "db.sqlite3").touch()
     monkeypatch.setenv("DLH_HOME", str(tmp_path))
     monkeypatch.setattr(making, "migrations_missing", lambda: False)
+    monkeypatch.setattr(making, "migrations_unknown", list)
     monkeypatch.setattr(making.settings, "STORE", StorePaths(tmp_path / "store"))
     monkeypatch.setattr(making, "_write", lambda *_, **__: {"files": 1, "rows": 1, "left_out": names})
     monkeypatch.setattr("sys.argv", ["backup", "make", str(tmp_path / "one.dlh")])
@@ -233,6 +234,7 @@ def test_of_one_store_one_backup_is_made_at_a_time_from_whatever_container(
 ) -> None:
     store = tmp_path / "store"
     monkeypatch.setattr(making, "migrations_missing", lambda: False)
+    monkeypatch.setattr(making, "migrations_unknown", list)
     monkeypatch.setattr(making.settings, "STORE", StorePaths(store))
     told = []
 
@@ -272,8 +274,20 @@ def test_ctrl_c_is_told_in_words_and_leaves_no_draft(
     (tmp_path / "db.sqlite3").touch()
     monkeypatch.setenv("DLH_HOME", str(tmp_path))
     monkeypatch.setattr(making, "migrations_missing", lambda: False)
+    monkeypatch.setattr(making, "migrations_unknown", list)
     monkeypatch.setattr(making, "_write", interrupted)
     monkeypatch.setattr("sys.argv", ["backup", "make", str(tmp_path / "one.dlh")])
     assert main() == 130
     assert capsys.readouterr().err == "Interrupted: nothing was left behind.\n"
     assert not [*tmp_path.glob("*.dlh*"), *tmp_path.glob(".*.dlh*")]
+
+
+def test_older_sources_make_no_backup_of_a_newer_database_which_nobody_could_restore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "migrations_missing", lambda: False)
+    monkeypatch.setattr(making, "migrations_unknown", lambda: ["jobs.9999_from_the_future"])
+    monkeypatch.setattr(making.settings, "STORE", StorePaths(tmp_path / "store"))
+    with pytest.raises(BackupError, match=r"likely newer, sources changed the database \(jobs\.9999_from"):
+        backup_make(tmp_path / "one.dlh", with_secrets=False)
+    assert not list(tmp_path.glob("*.dlh*"))

@@ -94,6 +94,70 @@ def test_a_home_joins_the_portal_that_moved_though_nobody_answers_at_its_old_add
     joined = dlh("node", "join", portal.url, token, "--home", tmp_path, "--no-start", "--json")
     assert joined.code == 0, joined.err
     assert json.loads((tmp_path / "node.json").read_text())["url"] == portal.url
+    asked, left = (
+        " ".join(joined.err.split()).find(words) for words in (f"Asking the portal at {nowhere}", "leaves it")
+    )
+    assert -1 < asked < left, "who typed the address of another portal sees what becomes of the runs"
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+def test_no_other_portal_takes_a_home_whose_own_portal_is_only_away(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, status: int
+) -> None:
+    asked: list[str] = []
+
+    class Away(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(status)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Away) as away:
+        Thread(target=away.serve_forever, daemon=True).start()
+        kept = json.dumps({"node": "node-9", "url": f"http://127.0.0.1:{away.server_port}", "secret": "dlhn_of_before"})
+        (tmp_path / "node.json").write_text(kept)
+        refused = dlh("node", "join", portal.url, token, "--home", tmp_path, "--no-start")
+        away.shutdown()
+    assert refused.code == 2 and "already joined, as node-9" in refused.err
+    assert (tmp_path / "node.json").read_text() == kept and len(asked) == 1
+
+
+@pytest.mark.parametrize("held", [{"node": "node-9"}, {"node": "node-9", "url": "http://127.0.0.1:1"}])
+def test_a_home_that_can_ask_no_portal_is_still_the_node_that_it_says(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, held: dict[str, str]
+) -> None:
+    (tmp_path / "node.json").write_text(json.dumps(held))
+    refused = dlh("node", "join", portal.url, token, "--home", tmp_path, "--no-start")
+    assert refused.code == 2 and "already joined, as node-9." in refused.err
+
+
+def test_a_machine_that_is_off_is_asked_once_and_not_for_long(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import httpx
+
+    from harness.client.cli import node_known
+
+    tried: list[float] = []
+
+    class Silent(httpx.Client):
+        def get(self, url: Any, **options: Any) -> Any:
+            tried.append(options["timeout"])
+            raise httpx.ConnectTimeout("timed out")
+
+        def request(self, method: str, url: Any, **options: Any) -> Any:
+            tried.append(0.0)
+            raise httpx.ConnectTimeout("timed out")
+
+    class SilentTransport(node_known.Transport):
+        def __init__(self, url: str, secret: str = "", **options: Any) -> None:
+            super().__init__(url, secret, **options)
+            self.http = Silent()
+
+    monkeypatch.setattr(node_known, "Transport", SilentTransport)
+    (tmp_path / "node.json").write_text(json.dumps({"node": "node-2", "url": "http://10.9.9.9", "secret": "dlhn_x"}))
+    joined = dlh("node", "join", portal.url, token, "--home", tmp_path, "--no-start")
+    assert joined.code == 0, joined.err
+    assert tried == [node_known.ANSWER_S]
 
 
 def test_another_store_under_the_same_path_is_noticed(
