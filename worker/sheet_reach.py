@@ -14,9 +14,10 @@ from typing import IO, NamedTuple
 _DIMENSION = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]{1,8})[A-Z]*(\d{1,12})\d*"')
 """Of longer ones the beginning: it is too far by itself, and numbers of thousands of digits cannot be told."""
 _PLACE = re.compile(
-    rb'<(?:\w{1,20}:)?(?:c|row)\s[^<>]{0,2000}?\br="([A-Z]{0,8})[A-Z]*(\d{1,12})\d*"[^<>]{0,2000}(?<!/)>'
+    rb'<(?:\w{1,20}:)?(?:c|row)\s(?>[^<>]{0,2000}?\br="([A-Z]{0,8})[A-Z]*+(\d{1,12})\d*+")[^<>]{0,2000}+(?<!/)>'
 )
-"""A row or a cell that says where it is, and is more than a format."""
+"""A row or a cell that says where it is, and is more than a format. Nothing is tried a second time within a tag: one
+that says so hundreds of times and has no end would take its length squared."""
 _TAG_BYTES_MAX = 4096
 _ROW = re.compile(rb"<table:table-row(?=[\s/>])")
 _TABLE = re.compile(rb'<table:table(?=\s)[^<>]{0,2000}?\stable:name="([^"]{1,1000})"')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 
 import openpyxl
@@ -106,3 +107,12 @@ def test_what_fills_a_file_before_its_first_row_is_given_up(monkeypatch: pytest.
 
 def test_many_sheets_that_begin_in_one_another_are_looked_through_once() -> None:
     assert reach_of("<table:table " * 200_000 + row(CELL)) == [Reach(1, 1)]
+
+
+def test_cells_that_say_hundreds_of_times_where_they_are_and_have_no_end_are_looked_through_once() -> None:
+    """The time was the square of a tag's length: 7 s for each MiB, which packs to some KB."""
+    began_s = time.process_time()
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", ("<c " + 'r="A1" ' * 290) * 500)
+        assert list(sheets_reach(archive)) == [Reach(0, 0)]
+    assert time.process_time() - began_s < 2.0
