@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import time
 import zipfile
 
@@ -11,7 +12,7 @@ import pytest
 
 from worker import sheet_reach
 from worker.runtime.sheets import MAX_CELLS
-from worker.sheet_reach import Reach, RowTooLong, sheets_reach
+from worker.sheet_reach import NOT_UNPACKED, Reach, RowTooLong, sheets_reach
 
 CELL = '<table:table-cell table:style-name="ce1" office:value-type="float" office:value="1"/>'
 EMPTY = '<table:table-cell table:style-name="ce2" table:number-columns-repeated="16384"/>'
@@ -80,6 +81,26 @@ def test_an_excel_file_is_taken_by_its_word() -> None:
     with zipfile.ZipFile(target) as archive:
         (reach,) = sheets_reach(archive)
     assert reach == (7, 27) and reach.cells == 189
+
+
+@pytest.mark.parametrize("told", ['"A1"', "'A1'", '"A1:A1"'])
+def test_an_excel_file_that_says_but_its_first_cell_is_looked_through(told: str) -> None:
+    """Programs that write front to back say so: a stray cell far off took all memory."""
+    rows = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        sheet = f"<worksheet><dimension ref={told}/><sheetData>{rows}</sheetData></worksheet>"
+        archive.writestr("xl/worksheets/sheet1.xml", sheet)
+        assert list(sheets_reach(archive)) == [Reach(1048576, 16384)]
+
+
+def test_a_damaged_sheet_packed_by_bz2_is_told_as_the_others() -> None:
+    """It is the only kind that raises `OSError`."""
+    with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", random.Random(3).randbytes(5000))
+    body = bytearray(file.getvalue())
+    body[100:300] = bytes(200)
+    with zipfile.ZipFile(io.BytesIO(body)) as archive, pytest.raises(NOT_UNPACKED):
+        list(sheets_reach(archive))
 
 
 @pytest.mark.parametrize("corner", ["Z" * 4000 + "1", "A" + "9" * 4000])
