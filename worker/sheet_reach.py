@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from html import unescape
 from typing import IO, NamedTuple
 
-_DIMENSION = re.compile(rb'<(?:\w+:)?dimension ref="(?:[A-Z]+\d+:)?([A-Z]{1,8})[A-Z]*(\d{1,12})\d*"')
+_DIMENSION = re.compile(rb"""<(?:\w+:)?dimension ref=["'](?:[A-Z]+\d+:)?([A-Z]{1,8})[A-Z]*(\d{1,12})\d*["']""")
 """Of longer ones the beginning: it is too far by itself, and numbers of thousands of digits cannot be told."""
 _PLACE = re.compile(
-    rb'<(?:\w{1,20}:)?(?:c|row)\s[^<>]{0,2000}?\br="([A-Z]{0,8})[A-Z]*(\d{1,12})\d*"[^<>]{0,2000}(?<!/)>'
+    rb'<(?:\w{1,20}:)?(?:c|row)\s(?>[^<>]{0,2000}?\br="([A-Z]{0,8})[A-Z]*+(\d{1,12})\d*+")[^<>]{0,2000}+(?<!/)>'
 )
-"""A row or a cell that says where it is, and is more than a format."""
+"""A row or a cell that says where it is, and is more than a format. Nothing is tried a second time within a tag: one
+that says so hundreds of times and has no end would take its length squared."""
 _TAG_BYTES_MAX = 4096
 _ROW = re.compile(rb"<table:table-row(?=[\s/>])")
 _TABLE = re.compile(rb'<table:table(?=\s)[^<>]{0,2000}?\stable:name="([^"]{1,1000})"')
@@ -65,16 +66,30 @@ class Reach(NamedTuple):
         return f"{letters}{self.rows}"
 
 
+_UNTOLD = Reach(1, 1)
+"""What programs say that write front to back: they put A1 where the last cell would stand."""
+
+
 def sheets_reach(archive: zipfile.ZipFile) -> Iterator[Reach]:
     """Of each sheet, of OpenDocument without empty cells with a comment or a format.
 
     Raises `RowTooLong`, `NOT_UNPACKED`.
     """
+    try:
+        yield from _reaches(archive)
+    except OSError as error:
+        if error.errno is not None:
+            raise  # of the disk
+        raise zipfile.BadZipFile(str(error)) from error  # of damaged bz2
+
+
+def _reaches(archive: zipfile.ZipFile) -> Iterator[Reach]:
     for name in archive.namelist():
         if name.startswith("xl/worksheets/sheet"):
             with archive.open(name) as sheet:
                 told = _DIMENSION.search(head := sheet.read(4096))
-                yield Reach(int(told[2]), _column_number(told[1])) if told else _cells_reach(head, sheet)
+                reach = Reach(int(told[2]), _column_number(told[1])) if told else _UNTOLD
+                yield _cells_reach(head, sheet) if reach == _UNTOLD else reach
         elif name == "content.xml":
             with archive.open(name) as content:
                 yield from _tables_reach(content)

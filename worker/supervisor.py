@@ -199,8 +199,7 @@ class Supervisor:
         self._notice()
         if self.seen.leaves:
             needed = not self.attempt.is_dispensable(self.seen.elsewhere)
-            gains = self._running and needed and not self.leaving.is_overdue
-            self.warden.leave(gains=gains)
+            self.warden.leave(gains=self._running and needed, overdue=self.leaving.is_overdue)
         if self.warden.ends(now_s, fenced=self.forwarder.fenced.is_set()):
             self.sandbox.kill()
 

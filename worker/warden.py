@@ -40,6 +40,7 @@ class Warden:
         self._paths, self._token = attempt.paths, attempt.plan.token
         self._pause = PauseWatch(PAUSE_S)
         self._pause_seen = False
+        self._leaves_saving = False
         self._cancel_s: float | None = None
         self._kill_s: float | None = None
         self._others_first, self._stacks_until_s = False, 0.0
@@ -75,12 +76,14 @@ class Warden:
         self._pause.asked(now_s)
         return pause_note(self._watchdog.step_s)
 
-    def leave(self, *, gains: bool) -> None:
-        """The node is shut down: ask the ranks, once, to save before they leave, where that `gains` something.
+    def leave(self, *, gains: bool, overdue: bool) -> None:
+        """The node is shut down: ask the ranks, once, to save before they leave, where that `gains` something. They
+        have until it is `overdue`, whatever is gained by then: those on other nodes may be saving with them already.
 
         Who was asked for a pause before does so anyway.
         """
-        if not gains:
+        self._leaves_saving |= gains
+        if overdue or not self._leaves_saving:
             self.seen.shut_down = True
         elif not self._pause_seen:
             self._pause_seen = True  # it is nobody's wish that the job pauses

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import random
+import time
 import zipfile
 
 import openpyxl
@@ -10,7 +12,7 @@ import pytest
 
 from worker import sheet_reach
 from worker.runtime.sheets import MAX_CELLS
-from worker.sheet_reach import Reach, RowTooLong, sheets_reach
+from worker.sheet_reach import NOT_UNPACKED, Reach, RowTooLong, sheets_reach
 
 CELL = '<table:table-cell table:style-name="ce1" office:value-type="float" office:value="1"/>'
 EMPTY = '<table:table-cell table:style-name="ce2" table:number-columns-repeated="16384"/>'
@@ -81,6 +83,26 @@ def test_an_excel_file_is_taken_by_its_word() -> None:
     assert reach == (7, 27) and reach.cells == 189
 
 
+@pytest.mark.parametrize("told", ['"A1"', "'A1'", '"A1:A1"'])
+def test_an_excel_file_that_says_but_its_first_cell_is_looked_through(told: str) -> None:
+    """Programs that write front to back say so: a stray cell far off took all memory."""
+    rows = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        sheet = f"<worksheet><dimension ref={told}/><sheetData>{rows}</sheetData></worksheet>"
+        archive.writestr("xl/worksheets/sheet1.xml", sheet)
+        assert list(sheets_reach(archive)) == [Reach(1048576, 16384)]
+
+
+def test_a_damaged_sheet_packed_by_bz2_is_told_as_the_others() -> None:
+    """It is the only kind that raises `OSError`."""
+    with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", random.Random(3).randbytes(5000))
+    body = bytearray(file.getvalue())
+    body[100:300] = bytes(200)
+    with zipfile.ZipFile(io.BytesIO(body)) as archive, pytest.raises(NOT_UNPACKED):
+        list(sheets_reach(archive))
+
+
 @pytest.mark.parametrize("corner", ["Z" * 4000 + "1", "A" + "9" * 4000])
 def test_an_excel_file_with_an_absurd_last_cell_has_a_reach_that_can_be_told(corner: str) -> None:
     with zipfile.ZipFile(io.BytesIO(), "w") as archive:
@@ -106,3 +128,12 @@ def test_what_fills_a_file_before_its_first_row_is_given_up(monkeypatch: pytest.
 
 def test_many_sheets_that_begin_in_one_another_are_looked_through_once() -> None:
     assert reach_of("<table:table " * 200_000 + row(CELL)) == [Reach(1, 1)]
+
+
+def test_cells_that_say_hundreds_of_times_where_they_are_and_have_no_end_are_looked_through_once() -> None:
+    """The time was the square of a tag's length: 7 s for each MiB, which packs to some KB."""
+    began_s = time.process_time()
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", ("<c " + 'r="A1" ' * 290) * 500)
+        assert list(sheets_reach(archive)) == [Reach(0, 0)]
+    assert time.process_time() - began_s < 2.0

@@ -9,7 +9,7 @@ import pytest
 from worker.attempt import Attempt
 from worker.cause import Seen
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
-from worker.warden import OTHERS_S, STACKS_MOST_S, STACKS_S, Warden
+from worker.warden import OTHERS_S, PAUSE_FILE, STACKS_MOST_S, STACKS_S, Warden
 
 STALL_S = 10.0
 HEAD = "Stack (most recent call first):"
@@ -24,9 +24,13 @@ def tails() -> dict[int, list[str]]:
 
 
 @pytest.fixture
-def warden(tmp_path: Path, tails: dict[int, list[str]]) -> Warden:
-    """It has just found that nothing goes on, at `STALL_S`."""
-    paths = RunPaths(tmp_path)
+def paths(tmp_path: Path) -> RunPaths:
+    return RunPaths(tmp_path)
+
+
+@pytest.fixture
+def begun(tmp_path: Path, paths: RunPaths, tails: dict[int, list[str]]) -> Warden:
+    """Nothing has happened yet."""
     plan = RunPlan(
         job_id="j", token=1, mode="sync", job_dir=str(tmp_path), dataset_dir=str(tmp_path), minimum_sandbox_level=0,
         limits=Limits(memory_bytes=1 << 30, disk_bytes=1 << 30, stall_s=STALL_S), own_code=False,
@@ -35,10 +39,15 @@ def warden(tmp_path: Path, tails: dict[int, list[str]]) -> Warden:
         ),
     )  # fmt: skip
     paths.requests(1).mkdir(parents=True)
-    made = Warden(Attempt(plan, paths, "a"), Seen(1 << 30, 1 << 30, several_nodes=True), 0.0, lambda: tails)
-    made.check(STALL_S + 1.0, 0)
-    assert made.seen.verdict and not made.ends(STALL_S + 1.0, fenced=False)
-    return made
+    return Warden(Attempt(plan, paths, "a"), Seen(1 << 30, 1 << 30, several_nodes=True), 0.0, lambda: tails)
+
+
+@pytest.fixture
+def warden(begun: Warden) -> Warden:
+    """It has just found that nothing goes on, at `STALL_S`."""
+    begun.check(STALL_S + 1.0, 0)
+    assert begun.seen.verdict and not begun.ends(STALL_S + 1.0, fenced=False)
+    return begun
 
 
 def ended_after(warden: Warden) -> float:
@@ -74,3 +83,22 @@ def test_where_all_wait_for_ranks_elsewhere_the_others_have_the_first_word(
 ) -> None:
     tails[0] = tails[1] = WAITS
     assert ended_after(warden) == STACKS_S + OTHERS_S
+
+
+def test_ranks_that_were_asked_to_save_before_they_leave_do_so_though_others_could_do_without_them_by_now(
+    begun: Warden, paths: RunPaths
+) -> None:
+    asked = paths.requests(1) / PAUSE_FILE
+    begun.leave(gains=True, overdue=False)
+    assert asked.exists()
+    begun.leave(gains=False, overdue=False)
+    assert not begun.ends(1.0, fenced=False), "those on other nodes may be saving with them"
+    begun.leave(gains=False, overdue=True)
+    assert begun.ends(1.0, fenced=False)
+
+
+def test_ranks_of_a_node_that_leaves_are_ended_at_once_where_saving_gains_nothing(
+    begun: Warden, paths: RunPaths
+) -> None:
+    begun.leave(gains=False, overdue=False)
+    assert begun.ends(1.0, fenced=False) and not (paths.requests(1) / PAUSE_FILE).exists()

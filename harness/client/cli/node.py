@@ -174,7 +174,7 @@ def _joined(url: str, token: str, facts: Json) -> Json:
         except ApiError as error:
             if error.code != CLOCK_OFF:
                 raise
-        # The way there may have taken that long (a name server that is away, TLS); now there is a connection.
+        # The way there may have taken that long (a name server that is away, TLS); the connection is kept open.
         return dict(transport.json("POST", "/pool/join", json=body | {"time_s": time.time()}))
     except Unreachable as error:
         hint = "Is it running, and can this machine reach it? Check the address that you gave to dlh node join."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from typing import Any
@@ -16,11 +17,22 @@ TIME_MAX_S = 4e9
 def event_read(text: str) -> Event:
     """An event whose data every database can hold, of now where its time is none. Raises `ValueError`."""
     try:
-        event = Event.from_json(text)
+        event = _event(text)
     except (OverflowError, RecursionError) as error:
         raise ValueError(f"not an event: {type(error).__name__}") from error
     is_a_time = 0 <= event.time_s <= TIME_MAX_S
     return replace(event, data=plain(event.data), time_s=event.time_s if is_a_time else time.time())
+
+
+def _event(text: str) -> Event:
+    """Without a time that can be read it is of now: no end is lost for that."""
+    try:
+        return Event.from_json(text)
+    except (ValueError, OverflowError):
+        body = json.loads(text)
+        if not isinstance(body, dict):
+            raise
+        return Event.from_json(json.dumps(body | {"time_s": time.time()}))
 
 
 def end_told(event: Event) -> tuple[Outcome, dict[str, Any] | None]:

@@ -32,8 +32,8 @@ def node_leave(attempt: JobAttempt, end: NodeEnd) -> bool:
         # the job before its attempt, as everybody who locks both
         job = Job.objects.select_for_update().get(pk=attempt.job_id)
         row = JobAttempt.objects.select_for_update().get(pk=attempt.pk)
-        if not _can_do_without(row, node, end.outcome):
-            return False
+        if end.has_saved or not _can_do_without(row, node, end.outcome):
+            return False  # where it saved all ranks have left, on whichever node: nobody is there to go on
         now, ranks = timezone.now(), ranks_on(row, node)
         slots = tuple(slot for slot in width_of(row) if slot not in ranks)
         # what it held did nothing for the run since it ended

@@ -22,6 +22,7 @@ from worker.plan import RunPlan
 pytestmark = pytest.mark.django_db
 KILLED = {"code": "node_lost", "message": "The process that watched over the run was ended from outside."}
 SUFFERED = {"code": "rank_killed", "message": "lost those on the others", "suffered": True}
+SAVED = {"code": "node_stopped", "message": "The node was shut down during the run, which saved first.", "saved": True}
 ADDRESSES = {"node-1": "10.0.0.1", "node-2": "10.0.0.2"}
 
 
@@ -186,6 +187,24 @@ def test_it_goes_on_narrow_while_the_node_is_away_and_grows_by_a_pause_when_it_i
     assert tick() == 1
     again = JobAttempt.objects.get(job=attempt.job, number=2)
     assert (again.world_size, again.plan["least"], again.width) == (2, 1, {})
+
+
+@pytest.mark.parametrize("first_heard", ["node-1", "node-2"])
+def test_where_a_rank_elsewhere_is_away_and_all_save_with_a_node_that_is_shut_down_the_job_waits_again(
+    people, node_make, job_make, first_heard
+):
+    """By the plan two ranks remain without that node; there was but one, as its ranks knew."""
+    pool_setting_update(user=people.admin, span_nodes=True)
+    for name, address in ADDRESSES.items():
+        node_make(name, cpus=2, address=address)
+    attempt = place_now(job_make(resources={"device": "cpu", "count": 4, "least": 2}, mode="sync"))
+    begun = [event(attempt.job, "started", 0, rank=-1, node="node-1"), event(attempt.job, "running", 0, rank=0)]
+    events_apply(attempt.job_id, begun)
+    ends = {"node-1": ("paused", None), "node-2": ("lost", SAVED)}
+    for node in sorted(ends, key=lambda node: node != first_heard):
+        attempt = ended(fresh(attempt), node, *ends[node])
+    assert (attempt.job.state, attempt.job.restarts, attempt.failure["code"]) == ("queued", 0, "node_stopped")
+    assert not any("Continues" in word for word in words(attempt)) and not held()
 
 
 @pytest.mark.parametrize("told", [SUFFERED, KILLED])

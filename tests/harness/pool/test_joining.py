@@ -12,7 +12,6 @@ from threading import Barrier
 
 import pytest
 import redis
-from django.conf import settings
 from django.utils import timezone
 
 from harness.accounts.leaving import user_delete
@@ -23,6 +22,7 @@ from harness.pool import broker_users, joining, removing, services
 from harness.pool.models import JoinToken, Node
 from harness.pool.selectors import pool_overview
 from harness.pool.terms import digest_of
+from harness.store import StorePaths
 from tests.harness.pool.joins import ELSEWHERE, LOCAL, join, real_broker, text
 from tests.waiting import wait_for
 from worker.home import REPOSITORY
@@ -254,7 +254,8 @@ def test_every_store_has_a_mark_of_its_own():
     assert joining.store_id() == joining.store_id()
 
 
-def test_two_who_ask_at_once_for_the_mark_of_a_new_store_are_told_the_same(monkeypatch):
+def test_two_who_ask_at_once_for_the_mark_of_a_new_store_are_told_the_same(monkeypatch, settings, tmp_path):
+    settings.STORE = StorePaths(tmp_path / "store")
     both, made = Barrier(2, timeout=30.0), secrets.token_hex
 
     def made_by_both(count):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.worker.elastic.test_members import FAR, made
 from tests.worker.elastic.test_several_nodes import EPOCHS, Elastic, outcome
 from tests.worker.pairs import DROP, Pair
 from tests.worker.runtime import samples
+from worker.elastic.gang import RETURNS_MAX
 from worker.runtime.checkpoint import CheckpointStore
 
 pytestmark = pytest.mark.ranks
@@ -34,7 +36,7 @@ def test_the_second_node_to_leave_has_the_run_save_where_it_could_do_without_one
         run.signal(THIRD, signal.SIGTERM)
         assert outcome(loopback, THIRD) == "lost"
         run.reach(20)
-        assert run.going_on(2), "of three ranks two will do"
+        run.until(lambda: run.going_on(2))  # of three ranks two will do
         run.signal("right", signal.SIGTERM)
         run.open_to(FAR)
         ended = loopback.ended("right").data
@@ -45,3 +47,23 @@ def test_the_second_node_to_leave_has_the_run_save_where_it_could_do_without_one
         assert max(one.step for one in store.saved()) >= 20
     finally:
         loopback.call(THIRD, DROP)
+
+
+def test_a_node_that_leaves_while_a_rank_of_the_other_stays_away_has_the_run_save(
+    loopback: Pair, program: Path
+) -> None:
+    run = Elastic(loopback, program, 2, 2, least=2)
+    run.reach(10)
+    stays = run.processes("left")[0]
+    for _ in range(RETURNS_MAX + 1):
+        gone = run.until(lambda: [process for process in run.processes("left") if process != stays])
+        gone[0].kill()
+        psutil.wait_procs(gone)
+    run.reach(20)
+    run.until(lambda: run.going_on(3))
+    run.signal("right", signal.SIGTERM)
+    run.open_to(FAR)
+    ended = loopback.ended("right").data
+    assert (ended["outcome"], ended["failure"]["code"]) == ("lost", "node_stopped"), loopback.logs()
+    assert ended["failure"]["saved"], loopback.logs()
+    assert outcome(loopback, "left") == "paused", loopback.logs()

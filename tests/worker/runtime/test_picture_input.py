@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import zipfile
 from pathlib import Path
@@ -44,6 +45,19 @@ def test_a_picture_whose_bytes_in_the_zip_are_damaged_is_named(tmp_path: Path, p
     (tmp_path / "input.zip").write_bytes(body)
     with pytest.raises(InputError, match=r"^a\.png cannot be read from the zip"):
         list(read_pictures(tmp_path / "input.zip")[1])
+
+
+def test_a_disk_that_fails_is_no_damaged_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "input.zip", "w") as archive:
+        archive.writestr("a.png", b"x")
+
+    def fails(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    pictures = read_pictures(tmp_path / "input.zip")[1]
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        list(pictures)
 
 
 def member(name: str, mode: int = 0) -> zipfile.ZipInfo:

@@ -205,7 +205,7 @@ def test_halves_of_letters_in_json_are_read_as_in_training(tmp_path: Path, kind:
     assert read["n?"].to_pylist() == packed["n?"].to_pylist()
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "a.xlsx"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "categories.parquet", "a.xlsx"])
 def test_nul_in_names_and_texts_is_a_lost_letter_to_training_and_to_predictions(tmp_path: Path, name: str) -> None:
     texts = ["a\0b", r"\u0000 as it is spelled"]
     rows = [{"n\0": texts[at % 2], "x": at % 7, "label": "ab"[at % 2]} for at in range(60)]
@@ -215,7 +215,10 @@ def test_nul_in_names_and_texts_is_a_lost_letter_to_training_and_to_predictions(
             book.active.append([str(cell).replace("\0", "_x0000_") for cell in cells])
         book.save(tmp_path / name)
     elif name.endswith(".parquet"):
-        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+        table = pa.Table.from_pylist(rows)
+        if name.startswith("categories"):
+            table = table.set_column(0, "n\0", table["n\0"].dictionary_encode())
+        pq.write_table(table, tmp_path / name)
     else:
         (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     profile_dataset(tmp_path / name, tmp_path / "packed", ProfileOptions(), lambda *_: None)
