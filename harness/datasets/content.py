@@ -36,11 +36,11 @@ def source_name_clean(filename: str) -> str:
     line = name_mended(name)
     if line.startswith(".") and not name.startswith("."):  # of nothing but what no page shows, and an ending
         line = ("weights" if is_weights(name) else "data") + line
-    name = line.lstrip(".") or "data"
+    name = line.lstrip(". ") or "data"
     stem, dot, suffix = name.partition(".")
     while len(name.encode()) > _NAME_LENGTH_MAX:
         stem = stem[:-1]
-        name = f"{stem}{dot}{suffix[-40:]}".lstrip(".")  # of `1. Long title.csv` no stem is left
+        name = f"{stem}{dot}{suffix[-40:]}".lstrip(". ") or "data"  # of `1. Long title.csv` no stem is left
     return name
 
 

@@ -115,9 +115,14 @@ def brought(fetch: Fetch, had_bytes: int) -> bool:
 
 
 def killed_check(fetch: Fetch) -> None:
-    """Pass unless everyone who was at it has ended without a word. Raises `FetchTrouble`."""
+    """Pass unless the last of too many tries in a row was killed; others may have ended with a word. Raises
+    `FetchTrouble`."""
     if fetch.tries > len(TRY_AFTER_S):  # who writes what happened to them gets no further than this many
-        message = f"The process that fetches this was killed: {fetch.tries} tries in a row brought next to nothing."
+        before = str((fetch.problem or {}).get("message") or "")
+        message = (
+            f"{fetch.tries} tries in a row came no further; in the last one the process that fetches was killed."
+            f"{f' Before that: {before}' if before else ''}"
+        )
         hint = "What has arrived is kept. Ask an admin why control is killed (often it is out of memory), then retry."
         raise FetchTrouble("killed", message, hint)
 

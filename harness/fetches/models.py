@@ -38,7 +38,7 @@ class Fetch(models.Model):
     begun_at = models.DateTimeField(null=True, blank=True)
     """Moved on by the time in which nobody was at it."""
     tries = models.PositiveIntegerField(default=0)
-    """In a row that brought next to nothing."""
+    """In a row that came no further, or hardly."""
     restarts = models.PositiveIntegerField(default=0)
     """How often it had to begin anew, for the file was another one."""
     validator = models.CharField(max_length=250, blank=True)

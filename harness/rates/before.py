@@ -61,12 +61,8 @@ def _stands(job: Job) -> str:
     if rate_is_open(job):
         return "spec.yaml was edited by hand: the learning rate in it stands" if rule_of(job) != "none" else ""
     rows, rate = step_rows(job), rate_of(job)
-    # Mostly there is no such test: then nobody's parents are looked up while a job is submitted. They may lie in other
-    # projects.
-    found = RateTest.objects.filter(used_rate=rate).order_by("-created_at")
-    tests = list(found.values_list("job_id", "batch_size"))
-    line = _line(job) if tests else ()
-    tested = [batch for job_id, batch in tests if job_id in line]
+    found = RateTest.objects.filter(job_id__in=_line(job), used_rate=rate).order_by("-created_at")
+    tested = list(found.values_list("batch_size", flat=True))
     if not tested or rows in tested:
         return ""
     return (
@@ -76,7 +72,8 @@ def _stands(job: Job) -> str:
 
 
 def _line(job: Job) -> list[str]:
-    """Ids of the job, of the one that it is a clone of, and so on: a clone of a clone keeps the rate as well."""
+    """Ids of the job, of the one that it is a clone of, and so on: a clone of a clone keeps the rate as well. They
+    may lie in other projects."""
     found, parent = [job.pk], job.parent_id
     while parent and parent not in found and len(found) < _LINE_MOST:
         found.append(parent)

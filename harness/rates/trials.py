@@ -30,10 +30,6 @@ WISHES = ("auto", "always", "never")
 SLACK = 2.0
 """Foretold times may be wrong by so much before trials are cut short."""
 SPARE_S = 30.0
-SHORT_ALONE = (
-    "Time ran out before a whole training: the best rate of short ones may be too large for the run. "
-    "Ask for trials once more on an idle device, or take the centre."
-)
 
 
 def trials_most_s(wish: str) -> float:
@@ -79,10 +75,9 @@ def trials_answered(plan: Mapping[str, Any], report: Mapping[str, Any]) -> dict[
     except RateUnclear as unclear:
         return trials_failed(plan, {"code": unclear.code, "message": unclear.message, "hint": unclear.hint})
     took_s = report.get("took_s")
-    notes = [*choice.notes, *([SHORT_ALONE] if all(trial.round == 1 for trial in record.done) else ())]
     return {
         **plan, "state": "done", "record": record.to_dict(), "rate": choice.rate,
-        "share": choice.share, "notes": notes, "complete": report.get("complete") is True,
+        "share": choice.share, "notes": list(choice.notes), "complete": report.get("complete") is True,
         "took_s": took_s if isinstance(took_s, float) else None,
     }  # fmt: skip
 

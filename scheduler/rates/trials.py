@@ -28,6 +28,10 @@ LIMITS_S = {"auto": 60.0, "always": 900.0, "never": 0.0}
 """What all trials may take by what was wished, as foretold by the steps of the range test."""
 ASK = "They would take longer than tests do by themselves: ask for them."
 TOO_LONG = "They would take too long on this device."
+SHORT_ALONE = (
+    "Time ran out before a whole training: the best rate of short ones may be too large for the run. "
+    "Ask for trials once more on an idle device, or take the centre."
+)
 UNKNOWN = "How long the run would take is not known."
 
 
@@ -123,11 +127,23 @@ def trial_choice(record: TrialsRecord) -> TrialChoice:
     best = best_of(last)
     tried = sorted(trial.rate for trial in last)
     notes = []
-    if best.rate in (tried[0], tried[-1]):
+    if best.round == 1:
+        notes.append(_short_words([trial.rate for trial in record.done if trial.round > 1]))
+    elif best.rate in (tried[0], tried[-1]):
         side = "smaller" if best.rate == tried[0] else "larger"
         notes.append(f"The best rate is the last that was tried on its side: {side} ones may be better.")
     share = sum(trial.share for trial in record.done)
     return TrialChoice(rate=_vertex(last, best), best=best.rate, share=share, notes=tuple(notes))
+
+
+def _short_words(longer: Sequence[float]) -> str:
+    """Of the best of short trials; `longer`: rates of whole trainings, of which none ended with a finite loss."""
+    if not longer:
+        return SHORT_ALONE
+    return (
+        f"No longer training ended with a finite loss, the one with {min(longer):.3g} neither: the best rate of short "
+        "ones may be too large for the run. Take a smaller one than that."
+    )
 
 
 def _vertex(trials: Sequence[Trial], best: Trial) -> float:

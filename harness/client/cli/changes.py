@@ -38,11 +38,11 @@ def change_send(
 
 
 def change_look(context: typer.Context, path: str, body: Json, as_json: bool) -> None:
-    """What a change would do."""
+    """What a change would do; as JSON a list, and where running jobs are told as well, both as the portal answers."""
     with open_client(context) as client:
         found: Json = client.send("POST", f"{path}/consequences", body)
     if as_json:
-        json_print(found["items"])
+        json_print(found if "running" in found else found["items"])
         return
     _outlasting_print(found)
     delayed_print(found["items"])

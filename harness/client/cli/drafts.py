@@ -18,7 +18,7 @@ import typer
 
 from codegen import safe_yaml
 from harness.client.cli.common import JobArgument, draft_kept, open_client, text_read
-from harness.client.cli.interrupts import job_made
+from harness.client.cli.interrupts import job_made, submit_awaited
 from harness.client.cli.moments import moment_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, local_words, notes, number, standing
 from harness.client.client import Client, Json
@@ -77,7 +77,7 @@ def clone(
         for words in told:
             notes().print(local_words(words), markup=False, soft_wrap=True)
         if submit:
-            with draft_kept(made["id"]):
+            with draft_kept(made["id"]), submit_awaited(client, made["id"]):
                 made = client.job_do(made["id"], "submit")
         url = f"{client.transport.url}/jobs/{made['id']}"
     if as_json:

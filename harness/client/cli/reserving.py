@@ -44,7 +44,11 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     start: Annotated[str, typer.Option("--from", help="A time, or a span from now; default: now.")] = "",
     project: Annotated[str, typer.Option("--for", help="Slug of the project whose jobs may use it.")] = "",
     look: Annotated[
-        bool, typer.Option("--look", help="Show who would wait longer or finish sooner; reserve nothing.")
+        bool,
+        typer.Option(
+            "--look",
+            help="Show who would wait longer or finish sooner, and which running jobs would be there; reserve nothing.",
+        ),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:

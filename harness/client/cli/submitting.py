@@ -13,7 +13,7 @@ from harness.client.cli.common import DataOption, ModelOption, PromiseOption, fi
 from harness.client.cli.interrupts import interrupted, job_made
 from harness.client.cli.output import JsonFlag, console, json_print, notes, standing
 from harness.client.cli.runs import watch_and_print
-from harness.client.cli.taking import take_earliest
+from harness.client.cli.taking import RECOMMENDED, take_earliest
 from harness.client.cli.weights import WeightsOption, weights_named
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput, Unreachable
@@ -116,7 +116,9 @@ def _job_make(client: Client, body: Json, *, submit: bool, deadline: str, promis
     if deadline and not earliest:
         changes = {"budget.deadline": deadline_read(deadline) or "auto"}
         body = {**body, "changes": {**body.get("changes", {}), **changes}}
-    job = job_made(lambda: client.job_create({**body, "submit": submit and not earliest, "promise": promise}))
+    asked = {**body, "submit": submit and not earliest, "promise": promise}
+    by = f"`dlh jobs offer {{}} --deadline {EARLIEST} --take {RECOMMENDED} --submit`" if earliest else "`dlh submit {}`"
+    job = job_made(lambda: client.job_create(asked), by)
     return take_earliest(client, job["id"], submit=submit, promise=promise) if earliest else job
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from harness.client.cli.asking import EARLIEST, priced
 from harness.client.cli.common import draft_kept
+from harness.client.cli.interrupts import submit_awaited
 from harness.client.cli.output import notes, number, standing, when
 from harness.client.client import Client, Json
 from harness.client.errors import ApiError, BadInput
@@ -97,8 +100,9 @@ def take_earliest(client: Client, draft: str, *, submit: bool, promise: bool) ->
             hint = str(problem.get("hint") or " ".join(found["changes"]))
             raise BadInput(str(problem.get("message") or found["text"]), hint=hint, field="deadline")
         by = f"`dlh jobs offer {draft} --take {RECOMMENDED} --submit`"
-        accept(client, draft, found, "", submit=submit, promise=promise, queued_by=by)
-        return client.job(draft)
+        with submit_awaited(client, draft) if submit else nullcontext():
+            accept(client, draft, found, "", submit=submit, promise=promise, queued_by=by)
+            return client.job(draft)
 
 
 def _state_words(job: Json, queued_by: str) -> str:

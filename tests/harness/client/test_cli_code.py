@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from harness.client.cli.common import draft_kept
-from harness.client.cli.interrupts import answer_awaited
+from harness.client.cli.interrupts import answer_awaited, job_made, submit_awaited
 from harness.client.client import Client
 from harness.jobs.models import Job
 from tests.harness.client.conftest import Dlh
@@ -149,6 +149,54 @@ def test_a_clone_that_was_being_made_when_ctrl_c_came_is_named(
     monkeypatch.setattr(Client, "job_do", pressed_on_the_way(Client.job_do))
     ended = dlh("jobs", "clone", job.pk)
     assert ended.code == 130 and f"{Job.objects.exclude(pk=job.pk).get().pk} (draft)" in ended.err
+
+
+def test_a_clone_that_was_being_submitted_when_ctrl_c_came_is_told_as_it_stands(
+    dlh: Dlh, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = Client.job_do
+
+    def pressed(client: Client, job_id: str, verb: str, *given: Any) -> Any:
+        return (pressed_on_the_way(done) if verb == "submit" else done)(client, job_id, verb, *given)
+
+    monkeypatch.setattr(Client, "job_do", pressed)
+    ended = dlh("jobs", "clone", job.pk, "--submit")
+    made = Job.objects.exclude(pk=job.pk).get()
+    assert ended.code == 130 and made.state == "queued" and "draft" not in ended.err
+    assert "Waiting for the portal's answer; Ctrl-C again ends at once." in ended.err
+    assert f"The job is {made.pk} (queued" in ended.err and f"`dlh cancel {made.pk}`" in ended.err
+
+
+@pytest.mark.parametrize("submit", [False, True])
+def test_who_stops_an_earliest_submit_while_its_draft_is_made_is_told_what_goes_on(
+    dlh: Dlh, dataset: Any, monkeypatch: pytest.MonkeyPatch, submit: bool
+) -> None:
+    monkeypatch.setattr(Client, "job_create", pressed_on_the_way(Client.job_create))
+    ended = dlh("submit", "--data", dataset.pk, *(("--deadline", "earliest") if submit else ("--draft",)))
+    made = Job.objects.get().pk
+    way = f"`dlh jobs offer {made} --deadline earliest --take recommended --submit`"
+    assert ended.code == 130 and (way if submit else f"`dlh submit {made}`") in ended.err
+
+
+def test_who_does_not_wait_for_the_answer_is_told_that_a_job_may_be_there(capsys: Any) -> None:
+    def ask() -> Any:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(typer.Exit):
+        job_made(ask)
+    assert "A job may have been made: look with `dlh jobs`." in capsys.readouterr().err
+    with pytest.raises(typer.Exit), submit_awaited(Client("http://nowhere", "token"), "abc"):
+        ask()
+    assert "The job is abc; it may have been submitted" in capsys.readouterr().err
+
+
+def test_a_job_whose_range_test_comes_first_is_not_told_to_be_submitted_again(capsys: Any) -> None:
+    made = {"id": "abc", "state": "draft", "rate_test_first": True, "deadline_at": None}
+    with pytest.raises(typer.Exit):
+        job_made(pressed_on_the_way(lambda: made))
+    told = capsys.readouterr().err
+    assert "range test" in told and "`dlh watch abc`" in told and "dlh submit" not in told
 
 
 def test_ctrl_c_twice_does_not_wait_for_an_answer() -> None:

@@ -182,7 +182,7 @@ def test_a_drain_tells_its_consequences_first(dlh: Dlh, admin: SimpleNamespace) 
 
 def test_who_would_wait_for_a_reservation_is_told_and_nothing_is_kept(dlh: Dlh, admin: SimpleNamespace) -> None:
     asked = ("pool", "reserve", "node-1", "--until", "2h", "--purpose", "course", "--look")
-    assert dlh(*asked, "--json").json == []
+    assert dlh(*asked, "--json").json == {"items": [], "running": []}
     assert "Nobody waits longer" in dlh(*asked).out
     assert dlh("pool", "reservations", "--json").json == []
 
@@ -215,7 +215,9 @@ def test_a_run_that_outlasts_the_beginning_of_a_reservation_is_named_before_and_
         assert "Expected to be there still when it begins; nothing stops them" in told and "first" in told
     (kept,) = dlh("pool", "reservations", "--json").json
     dlh("pool", "release", kept["id"])
+    looked = dlh(*asked, "--look", "--json").json["running"]
     (found,) = dlh(*asked, "--json").json["running"]
+    assert looked == [found]
     assert (found["job_id"], found["name"], found["devices"]) == (job.pk, "first", 2) and found["finish_at"]
 
 

@@ -271,6 +271,11 @@ def test_sizes_that_cannot_be_are_refused_at_once(people, settings):
         ("a\u2028b\u2029.csv", "a b .csv"),
         ("\x80.csv", "data.csv"),
         ("\x80", "data"),
+        ("\x80.safetensors", "weights.safetensors"),
+        (".\x80.csv", "csv"),
+        (f"1. {'Long' * 50}.csv", f"{'Long' * 9}.csv"),
+        (f"1. {' ' * 300}a.csv", "a.csv"),
+        (f"1{'.' * 300}", "data"),
     ],
 )
 def test_a_file_name_keeps_its_last_part_on_one_line(given, kept):

@@ -209,6 +209,17 @@ def test_what_kills_its_process_again_and_again_is_given_up_after_a_few_tries(fi
     assert not files.asked
 
 
+def test_of_tries_that_ended_otherwise_before_the_last_was_killed_their_reason_is_told(files, waiting, monkeypatch):
+    fetch = waiting("/t.csv")
+    problem = {"code": "server", "message": "The server answered 503.", "hint": ""}
+    Fetch.objects.update(tries=len(claims.TRY_AFTER_S), problem=problem)
+    killed_once(monkeypatch)
+    assert fetch_next()
+    fetch.refresh_from_db()
+    assert fetch.problem["code"] == "killed" and "in the last one the process" in fetch.problem["message"]
+    assert fetch.problem["message"].endswith("Before that: The server answered 503.")
+
+
 def test_one_that_is_killed_now_and_then_goes_on_as_long_as_bytes_arrive(files, waiting, monkeypatch, short_segments):
     files.acts["/t.csv"] = parts()
     fetch = waiting("/t.csv")

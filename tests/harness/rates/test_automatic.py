@@ -248,13 +248,16 @@ def test_a_rate_that_was_found_in_another_project_is_told_as_well(
     assert "found it for steps of 8 rows, and now a step has 64" in told(job)
 
 
-def test_parents_are_looked_up_only_where_a_test_found_the_rate(
+def test_of_the_tests_of_other_jobs_none_is_read_while_one_is_submitted(
     job_make: Any, node_make: Any, django_assert_num_queries: Any
 ) -> None:
     node_make("node-1")
     job = job_make(training={"batch_size": 8, "learning_rate": 0.02})
     rate_test_make(job, batch_size=8)  # which found another one, or is not used
+    with django_assert_num_queries(1) as asked:
+        assert before._stands(job) == ""
+    assert '"job_id" IN' in asked.captured_queries[0]["sql"], "there may be very many that found the same rate"
     for _ in range(5):
         job = job_clone(user=job.owner, job=job)
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(6):
         assert before._stands(job) == ""

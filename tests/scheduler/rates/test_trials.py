@@ -33,7 +33,7 @@ def record(*told: Told) -> TrialsRecord:
 
 
 def bowl(rates: Sequence[float], best: float, scale: float = 1.0) -> list[Told]:
-    return [(1, rate, scale * (1.0 + math.log10(rate / best) ** 2)) for rate in rates]
+    return [(2, rate, scale * (1.0 + math.log10(rate / best) ** 2)) for rate in rates]
 
 
 @given(st.floats(-3.2, -1.8), st.floats(1e-6, 1e6))
@@ -67,6 +67,16 @@ def test_losses_of_shorter_trials_do_not_count_beside_longer_ones() -> None:
 
 def test_a_round_in_which_nothing_was_finite_leaves_the_one_before() -> None:
     assert trial_choice(record((1, 1e-2, 0.3), (1, 1e-1, 0.4), (2, 1e-2, None))).best == 1e-2
+
+
+def test_that_a_rate_rests_on_short_trainings_alone_is_told_with_what_became_of_longer_ones() -> None:
+    short: list[Told] = [(1, 1e-2, 0.4), (1, 1e-1, 0.3)]
+    (cut,) = trial_choice(record(*short)).notes
+    assert cut.startswith("Time ran out") and "may be too large for the run" in cut
+    (diverged,) = trial_choice(record(*short, (2, 1e-2, None), (2, 2e-3, None))).notes
+    assert "the one with 0.002 neither" in diverged and "Time ran out" not in diverged
+    assert "may be too large for the run. Take a smaller one" in diverged
+    assert trial_choice(record(*short, (2, 1e-3, 1.0), (2, 1e-2, 0.9), (2, 2e-2, None))).notes == ()
 
 
 @pytest.mark.parametrize(("best", "side"), [(1e-7, "smaller"), (1e3, "larger")])

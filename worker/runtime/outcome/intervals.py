@@ -40,13 +40,16 @@ def stretches_of(moments: pa.Table) -> Stretches:
 
 def _ends(series: Stretches, places: Stretches, count: int, steps: int) -> list[int]:
     """Places of moments, of `count`, before which stretches end: none has more than `steps` of a series."""
-    keys = np.unique(series * count + places)  # by series, and in time within each
-    firsts = np.arange(series.max(initial=-1) + 1) * count
-    lasts = np.searchsorted(keys, firsts + count)
-    ends, begins = list[int](), np.searchsorted(keys, firsts)
-    while (is_full := begins + steps < lasts).any():
-        ends.append(int((keys[(begins + steps)[is_full]] - firsts[is_full]).min()))
-        begins = np.searchsorted(keys, firsts + ends[-1])
+    keys = np.sort(series * count + places)  # by series, and in time within each
+    keys = keys[np.diff(keys, prepend=-1) > 0]
+    begins, full = keys[:-steps], keys[steps:]
+    is_same = begins // count == full // count
+    end_after = np.full(count, count)
+    np.minimum.at(end_after, begins[is_same] % count, full[is_same] % count)
+    nexts = np.minimum.accumulate(end_after[::-1])[::-1].tolist()  # by where a stretch begins
+    ends, place = list[int](), 0
+    while place < count and (place := nexts[place]) < count:
+        ends.append(place)
     return ends
 
 

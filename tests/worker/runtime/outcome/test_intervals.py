@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from worker.intervals import share_interval, student
 from worker.runtime.outcome.intervals import (
@@ -76,6 +80,33 @@ def test_no_series_has_more_steps_in_a_stretch_where_they_follow_one_another() -
     table = pa.table({"series": ["a"] * 16 + ["b"] * 16, "time": times, "steps ahead": np.tile([1, 2, 3, 4], 8)})
     assert stretches_of(table).tolist() == [0] * 8 + [1] * 16 + [2] * 8
     assert stretches_of(table.slice(0, 0)).tolist() == []
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30)), max_size=60), st.integers(1, 3))
+def test_a_stretch_ends_when_any_series_has_had_its_steps(rows: list[tuple[str, int]], horizon: int) -> None:
+    hours = sorted({hour for _, hour in rows})
+    known, had, number = dict[int, int](), dict[str, set[int]](), 0
+    for hour in hours:
+        now = {name for name, when in rows if when == hour}
+        if any(len(had.get(name, ())) == STRETCH_HORIZONS * horizon for name in now):
+            had, number = {}, number + 1
+        for name in now:
+            had.setdefault(name, set()).add(hour)
+        known[hour] = number
+    times = np.datetime64("2020-01-01", "us") + np.array([hour for _, hour in rows], int) * np.timedelta64(1, "h")
+    names = pa.array([name for name, _ in rows], pa.string())
+    table = pa.table({"series": names, "time": times, "steps ahead": np.full(len(rows), horizon)})
+    assert stretches_of(table).tolist() == [known[hour] for _, hour in rows]
+
+
+def test_stretches_of_a_long_series_take_no_longer_than_reading_it() -> None:
+    rows = 500_000
+    times = np.datetime64("2020-01-01", "us") + np.arange(rows) * np.timedelta64(1, "m")
+    table = pa.table({"series": ["a"] * rows, "time": times, "steps ahead": np.ones(rows, int)})
+    begun_s = time.process_time()
+    found = stretches_of(table)
+    assert time.process_time() - begun_s < 2.0
+    assert (found == np.arange(rows) // STRETCH_HORIZONS).all()
 
 
 def test_student_is_within_a_hundredth() -> None:
