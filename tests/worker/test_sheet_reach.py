@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 
 import openpyxl
@@ -55,8 +56,11 @@ def test_the_last_cell_is_named_as_spreadsheets_do(reach: tuple[int, int], corne
     [
         ('<row r="1"><c r="A1" t="s"><v>1</v></c><c r="B8"/></row><row r="9"/>', (1, 1)),
         ('<row spans="1:9" r="2"><c s="1" r="C2"><v>7</v></c></row>', (2, 3)),
-        ('<row r="99999999999"><c><v>1</v></c></row>', (99999999999, 0)),
-        ("<row><c><v>1</v></c></row>", (0, 0)),
+        ('<row r="99999999999"><c><v>1</v></c></row>', (99999999999, 1)),
+        ("<row><c><v>1</v></c></row>", (1, 1)),
+        ('<row r="7"><c/><c r="D7"/><c><v>1</v></c></row><row><c/><c t="s"><v>1</v></c><c/></row>', (8, 5)),
+        ("<row r='2'><c r='C2'><v>7</v></c></row>", (2, 3)),
+        ('<row r="2"><c r="B2"><v>7</v></c></row><row r="1048576" ht="9"></row>', (2, 2)),
     ],
 )
 def test_an_excel_file_that_does_not_say_how_far_it_reaches_is_looked_through(
@@ -69,6 +73,31 @@ def test_an_excel_file_that_does_not_say_how_far_it_reaches_is_looked_through(
             "xl/worksheets/sheet1.xml", f"<worksheet><sheetData>{' ' * 5000}{rows}</sheetData></worksheet>"
         )
         assert list(sheets_reach(archive)) == [reach]
+
+
+@pytest.mark.parametrize("told", ["<dimension ref='A1:C3'/>", '<x:dimension ref="C3"/>'])
+def test_what_a_sheet_says_of_its_reach_is_found_in_either_kind_of_quotes(told: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", f"<worksheet>{told}<sheetData/></worksheet>")
+        assert list(sheets_reach(archive)) == [Reach(3, 3)]
+
+
+def test_a_placeholder_of_a_program_that_writes_front_to_back_says_nothing_of_the_reach() -> None:
+    """Such a sheet with a stray cell ended the process: it was taken for one of a single cell."""
+    cells = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", f'<worksheet><dimension ref="A1"/><sheetData>{cells}</sheetData>')
+        assert list(sheets_reach(archive)) == [Reach(1_048_576, 16_384)]
+
+
+@pytest.mark.parametrize("tag", [b'<c r="A1"' + b' r="A1"' * 290, b"<c" + b' r="A' * 390, b"<row" + b" " * 1990])
+def test_tags_without_end_are_looked_through_in_time(tag: bytes) -> None:
+    """One MB took 7 s, and the time grew as the square of the length of a tag."""
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", tag * 1000)
+        begun_s = time.process_time()
+        assert list(sheets_reach(archive)) == [Reach(0, 0)]
+    assert time.process_time() - begun_s < 2
 
 
 def test_an_excel_file_is_taken_by_its_word() -> None:
