@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from worker.runtime.row_text import (
+    LOST,
     SAMPLE_ROWS,
     EmptyError,
     Form,
@@ -291,7 +292,14 @@ def _apart(table: pa.Table) -> pa.Table:
 
 def _without_nul(table: pa.Table) -> pa.Table:
     """NUL as in training: a sign for a lost letter."""
-    for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            table = table.set_column(at, name, pc.replace_substring(column, "\0", "\ufffd"))
-    return table.rename_columns([name.replace("\0", "\ufffd") for name in table.column_names])
+    names = [name.replace("\0", LOST) for name in table.column_names]
+    columns = [_column_without_nul(column) for column in table.columns]
+    return pa.Table.from_arrays(columns, names=names, metadata=table.schema.metadata)
+
+
+def _column_without_nul(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return column
+    texts = column.cast(kind)
+    return pc.replace_substring(texts, "\0", LOST) if pc.any(pc.match_substring(texts, "\0")).as_py() else column
