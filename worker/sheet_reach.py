@@ -77,6 +77,15 @@ def sheets_reach(archive: zipfile.ZipFile) -> Iterator[Reach]:
 
     Raises `RowTooLong`, `NOT_UNPACKED`.
     """
+    try:
+        yield from _reaches(archive)
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise zipfile.BadZipFile(str(error)) from None  # of damaged bz2; a fault of the disk has a number
+
+
+def _reaches(archive: zipfile.ZipFile) -> Iterator[Reach]:
     for name in archive.namelist():
         if name.startswith("xl/worksheets/sheet"):
             with archive.open(name) as sheet:
