@@ -7,10 +7,12 @@ No entry is ever written to disk under its name, so a name can do no harm beyond
 
 from __future__ import annotations
 
+import lzma
 import stat
 import tarfile
 import unicodedata
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +21,10 @@ from typing import IO, NoReturn, cast
 
 from codegen.profile.problems import fail
 from codegen.profile.streams import ByteSource, ByteStream
-from worker.sheet_reach import NOT_UNPACKED
 from worker.words import size_words
 
+_NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError)
+"""What an entry of a zip raises that cannot be unpacked: it is broken, encrypted, or packed in an unknown way."""
 _CHUNK_BYTES = 1 << 20
 _MAX_NAME = 1024
 _MAX_DEPTH = 32
@@ -185,7 +188,7 @@ class ZipPictures:
         try:
             with archive.open(info) as stream:
                 return self._meter.read(stream, name, info.compress_size)
-        except (*NOT_UNPACKED, ValueError, OSError) as error:
+        except (*_NOT_UNPACKED, ValueError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # of the disk; of damaged bz2 there is no number
             self._policy.refuse("broken_archive", f"an entry cannot be read ({error})", name)
