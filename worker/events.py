@@ -168,7 +168,11 @@ class Event:
     @staticmethod
     def from_json(text: str | bytes) -> Event:
         """Read one line. Raises `ValueError` on anything that is not an event."""
-        body = json.loads(text)
+        return Event.from_body(json.loads(text))
+
+    @staticmethod
+    def from_body(body: Any) -> Event:
+        """The event that a value of JSON is. Raises `ValueError` on anything else."""
         try:
             return Event(
                 kind=EventKind(body["kind"]),

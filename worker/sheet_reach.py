@@ -8,16 +8,18 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 from html import unescape
 from typing import IO, NamedTuple
 
 _DIMENSION = re.compile(rb"""<(?:\w+:)?dimension ref=["'](?:[A-Z]+\d+:)?([A-Z]{1,8})[A-Z]*(\d{1,12})\d*["']""")
 """Of longer ones the beginning: it is too far by itself, and numbers of thousands of digits cannot be told."""
-_PLACE = re.compile(
-    rb'<(?:\w{1,20}:)?(?:c|row)\s(?>[^<>]{0,2000}?\br="([A-Z]{0,8})[A-Z]*+(\d{1,12})\d*+")[^<>]{0,2000}+(?<!/)>'
+_STEP = re.compile(
+    rb"""<(?:\w{1,20}:)?(row|c)(?=[\s/>])"""
+    rb"""(?>[^<>]{0,2000}?\sr=["']([A-Z]{0,8})[A-Z]*+(\d{1,12})\d*+["'])?+([^<>]{0,2000}+)>"""
 )
-"""A row or a cell that says where it is, and is more than a format. Nothing is tried a second time within a tag: one
-that says so hundreds of times and has no end would take its length squared."""
+"""A row or a cell: (which, letters and digits of where it says that it is, the rest of its tag). What was matched is
+not tried in other ways where the end of a tag is missing, so that a tag of hostile length takes no time."""
 _TAG_BYTES_MAX = 4096
 _ROW = re.compile(rb"<table:table-row(?=[\s/>])")
 _TABLE = re.compile(rb'<table:table(?=\s)[^<>]{0,2000}?\stable:name="([^"]{1,1000})"')
@@ -66,8 +68,8 @@ class Reach(NamedTuple):
         return f"{letters}{self.rows}"
 
 
-_UNTOLD = Reach(1, 1)
-"""What programs say that write front to back: they put A1 where the last cell would stand."""
+_PLACEHOLDER = Reach(1, 1)
+"""What programs that write front to back say of any sheet."""
 
 
 def sheets_reach(archive: zipfile.ZipFile) -> Iterator[Reach]:
@@ -79,8 +81,8 @@ def sheets_reach(archive: zipfile.ZipFile) -> Iterator[Reach]:
         yield from _reaches(archive)
     except OSError as error:
         if error.errno is not None:
-            raise  # of the disk
-        raise zipfile.BadZipFile(str(error)) from error  # of damaged bz2
+            raise
+        raise zipfile.BadZipFile(str(error)) from None  # of damaged bz2; a fault of the disk has a number
 
 
 def _reaches(archive: zipfile.ZipFile) -> Iterator[Reach]:
@@ -88,31 +90,40 @@ def _reaches(archive: zipfile.ZipFile) -> Iterator[Reach]:
         if name.startswith("xl/worksheets/sheet"):
             with archive.open(name) as sheet:
                 told = _DIMENSION.search(head := sheet.read(4096))
-                reach = Reach(int(told[2]), _column_number(told[1])) if told else _UNTOLD
-                yield _cells_reach(head, sheet) if reach == _UNTOLD else reach
+                reach = Reach(int(told[2]), _column_number(told[1])) if told else _PLACEHOLDER
+                yield _cells_reach(head, sheet) if reach == _PLACEHOLDER else reach
         elif name == "content.xml":
             with archive.open(name) as content:
                 yield from _tables_reach(content)
 
 
 def _cells_reach(head: bytes, sheet: IO[bytes]) -> Reach:
-    """By the rows and cells, where a program that writes front to back could not say it before them."""
-    rows = columns = 0
+    """By the cells that are more than a format, where a program that writes front to back could not say it before them.
+
+    One that does not say where it is stands behind the one before, in the row that it is in."""
+    rows = columns = row = column = 0
+    for kind, letters, digits, rest in _steps(head, sheet):
+        if kind == b"row":
+            row, column = int(digits) if digits else row + 1, 0
+            continue
+        column = _column_number(letters) if digits else column + 1
+        if not rest.endswith(b"/"):
+            rows, columns = max(rows, int(digits) if digits else row), max(columns, column)
+    return Reach(rows, columns)
+
+
+def _steps(head: bytes, sheet: IO[bytes]) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
+    """What `_STEP` finds."""
     kept = head
     while chunk := sheet.read(_CHUNK_BYTES):
         body = kept + chunk
         cut = max(body.rfind(b"<"), len(body) - _TAG_BYTES_MAX)  # a tag may go on in the next chunk
         kept = body[cut:]
-        rows, columns = _farther(body[:cut], rows, columns)
-    return Reach(*_farther(kept, rows, columns))
+        yield from _STEP.findall(body[:cut])
+    yield from _STEP.findall(kept)
 
 
-def _farther(body: bytes, rows: int, columns: int) -> tuple[int, int]:
-    places = set(_PLACE.findall(body))
-    rows = max(rows, max((int(row) for _, row in places), default=0))
-    return rows, max(columns, max(map(_column_number, {letters for letters, _ in places}), default=0))
-
-
+@lru_cache(maxsize=1 << 15)
 def _column_number(letters: bytes) -> int:
     return sum((letter - 64) * 26**place for place, letter in enumerate(reversed(letters)))
 

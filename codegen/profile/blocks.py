@@ -6,6 +6,7 @@ import codecs
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
@@ -58,11 +59,20 @@ def utf8_chunks(stream: ByteStream, dialect: Dialect, file: str) -> Iterator[byt
             text = decoder.decode(chunk, ended)
         except UnicodeDecodeError as error:
             _wrong_encoding(dialect, line + text_lines(chunk[: error.start]), chunk, file)
-        line += text.count("\n")
         if text and not begun:
             text, begun = without_mark(text), True
         if text:
-            yield text.encode()
+            yield _encoded(text, dialect, line, file)
+        line += text.count("\n")
+
+
+def _encoded(text: str, dialect: Dialect, line: int, file: str) -> bytes:
+    """As UTF-8; `line` is that of its beginning. Some encodings, such as UTF-7, can spell halves of letters."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        at = line + text.count("\n", 0, error.start)
+        _wrong_encoding(dialect, at, text[error.start :].encode(errors="replace"), file)
 
 
 def text_lines(body: bytes) -> int:
@@ -91,7 +101,7 @@ def _checked_utf8(stream: ByteStream, dialect: Dialect, file: str) -> Iterator[b
         _wrong_encoding(dialect, line, held, file)
 
 
-def _wrong_encoding(dialect: Dialect, line: int, sample: bytes, file: str) -> None:
+def _wrong_encoding(dialect: Dialect, line: int, sample: bytes, file: str) -> NoReturn:
     if dialect.encoding_given:
         fail(
             "wrong_encoding",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import random
 import time
 import zipfile
 
@@ -12,7 +11,7 @@ import pytest
 
 from worker import sheet_reach
 from worker.runtime.sheets import MAX_CELLS
-from worker.sheet_reach import NOT_UNPACKED, Reach, RowTooLong, sheets_reach
+from worker.sheet_reach import Reach, RowTooLong, sheets_reach
 
 CELL = '<table:table-cell table:style-name="ce1" office:value-type="float" office:value="1"/>'
 EMPTY = '<table:table-cell table:style-name="ce2" table:number-columns-repeated="16384"/>'
@@ -57,8 +56,11 @@ def test_the_last_cell_is_named_as_spreadsheets_do(reach: tuple[int, int], corne
     [
         ('<row r="1"><c r="A1" t="s"><v>1</v></c><c r="B8"/></row><row r="9"/>', (1, 1)),
         ('<row spans="1:9" r="2"><c s="1" r="C2"><v>7</v></c></row>', (2, 3)),
-        ('<row r="99999999999"><c><v>1</v></c></row>', (99999999999, 0)),
-        ("<row><c><v>1</v></c></row>", (0, 0)),
+        ('<row r="99999999999"><c><v>1</v></c></row>', (99999999999, 1)),
+        ("<row><c><v>1</v></c></row>", (1, 1)),
+        ('<row r="7"><c/><c r="D7"/><c><v>1</v></c></row><row><c/><c t="s"><v>1</v></c><c/></row>', (8, 5)),
+        ("<row r='2'><c r='C2'><v>7</v></c></row>", (2, 3)),
+        ('<row r="2"><c r="B2"><v>7</v></c></row><row r="1048576" ht="9"></row>', (2, 2)),
     ],
 )
 def test_an_excel_file_that_does_not_say_how_far_it_reaches_is_looked_through(
@@ -73,6 +75,31 @@ def test_an_excel_file_that_does_not_say_how_far_it_reaches_is_looked_through(
         assert list(sheets_reach(archive)) == [reach]
 
 
+@pytest.mark.parametrize("told", ["<dimension ref='A1:C3'/>", '<x:dimension ref="C3"/>'])
+def test_what_a_sheet_says_of_its_reach_is_found_in_either_kind_of_quotes(told: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", f"<worksheet>{told}<sheetData/></worksheet>")
+        assert list(sheets_reach(archive)) == [Reach(3, 3)]
+
+
+def test_a_placeholder_of_a_program_that_writes_front_to_back_says_nothing_of_the_reach() -> None:
+    """Such a sheet with a stray cell ended the process: it was taken for one of a single cell."""
+    cells = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", f'<worksheet><dimension ref="A1"/><sheetData>{cells}</sheetData>')
+        assert list(sheets_reach(archive)) == [Reach(1_048_576, 16_384)]
+
+
+@pytest.mark.parametrize("tag", [b'<c r="A1"' + b' r="A1"' * 290, b"<c" + b' r="A' * 390, b"<row" + b" " * 1990])
+def test_tags_without_end_are_looked_through_in_time(tag: bytes) -> None:
+    """One MB took 7 s, and the time grew as the square of the length of a tag."""
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", tag * 1000)
+        begun_s = time.process_time()
+        assert list(sheets_reach(archive)) == [Reach(0, 0)]
+    assert time.process_time() - begun_s < 2
+
+
 def test_an_excel_file_is_taken_by_its_word() -> None:
     book = openpyxl.Workbook()
     book.active["C7"] = 1
@@ -81,26 +108,6 @@ def test_an_excel_file_is_taken_by_its_word() -> None:
     with zipfile.ZipFile(target) as archive:
         (reach,) = sheets_reach(archive)
     assert reach == (7, 27) and reach.cells == 189
-
-
-@pytest.mark.parametrize("told", ['"A1"', "'A1'", '"A1:A1"'])
-def test_an_excel_file_that_says_but_its_first_cell_is_looked_through(told: str) -> None:
-    """Programs that write front to back say so: a stray cell far off took all memory."""
-    rows = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
-    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
-        sheet = f"<worksheet><dimension ref={told}/><sheetData>{rows}</sheetData></worksheet>"
-        archive.writestr("xl/worksheets/sheet1.xml", sheet)
-        assert list(sheets_reach(archive)) == [Reach(1048576, 16384)]
-
-
-def test_a_damaged_sheet_packed_by_bz2_is_told_as_the_others() -> None:
-    """It is the only kind that raises `OSError`."""
-    with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_BZIP2) as archive:
-        archive.writestr("xl/worksheets/sheet1.xml", random.Random(3).randbytes(5000))
-    body = bytearray(file.getvalue())
-    body[100:300] = bytes(200)
-    with zipfile.ZipFile(io.BytesIO(body)) as archive, pytest.raises(NOT_UNPACKED):
-        list(sheets_reach(archive))
 
 
 @pytest.mark.parametrize("corner", ["Z" * 4000 + "1", "A" + "9" * 4000])
@@ -128,12 +135,3 @@ def test_what_fills_a_file_before_its_first_row_is_given_up(monkeypatch: pytest.
 
 def test_many_sheets_that_begin_in_one_another_are_looked_through_once() -> None:
     assert reach_of("<table:table " * 200_000 + row(CELL)) == [Reach(1, 1)]
-
-
-def test_cells_that_say_hundreds_of_times_where_they_are_and_have_no_end_are_looked_through_once() -> None:
-    """The time was the square of a tag's length: 7 s for each MiB, which packs to some KB."""
-    began_s = time.process_time()
-    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
-        archive.writestr("xl/worksheets/sheet1.xml", ("<c " + 'r="A1" ' * 290) * 500)
-        assert list(sheets_reach(archive)) == [Reach(0, 0)]
-    assert time.process_time() - began_s < 2.0

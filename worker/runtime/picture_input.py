@@ -91,9 +91,9 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         with archive.open(name) as stream:
             body = stream.read(MEMBER_BYTES + 1)
-    except (*NOT_UNPACKED, ValueError, OSError) as error:  # the latter of damaged bz2, too
+    except (*NOT_UNPACKED, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # of the disk, not of the entry
+            raise  # of the disk; of damaged bz2 there is no number
         raise InputError(f"{name} cannot be read from the zip: {error}.", "Make the zip again.") from None
     if len(body) > MEMBER_BYTES:
         raise InputError(f"{name} has more than {size_words(MEMBER_BYTES)}.", PICTURES)

@@ -20,6 +20,7 @@ WORDS_COUNTED = 2000  # at most, in such a sample
 LEAD = 3  # so many more words of one encoding than of the other settle it
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 CELL_LETTERS = 2**31 - 1
+LOST = "\ufffd"  # stands for a letter that was lost, as NUL is: no column's name and no database can hold it
 DATE_FORMATS = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y/%m/%d",
     "%Y/%m/%d %H:%M:%S", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",

@@ -97,8 +97,8 @@ def _unpacked_check(path: Path) -> None:
 
 
 def _reach_check(path: Path, archive: zipfile.ZipFile) -> None:
-    """Raise `SheetError` for a stray cell far off, by what the file says of its sheets: room for all cells before it is
-    asked for at once, which ends the process."""
+    """Raise `SheetError` for a stray cell far off, by how far the sheets reach: room for all cells before it is asked
+    for at once, which ends the process."""
     for reach in sheets_reach(archive):
         if reach.cells > MAX_CELLS:
             told = f"reaches over {reach.rows:,} rows x {reach.columns:,} columns, to the cell {reach.corner}"

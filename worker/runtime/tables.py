@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from worker.runtime.row_text import (
+    LOST,
     SAMPLE_ROWS,
     EmptyError,
     Form,
@@ -291,8 +292,8 @@ def _apart(table: pa.Table) -> pa.Table:
 
 def _without_nul(table: pa.Table) -> pa.Table:
     """NUL as in training: a sign for a lost letter."""
+    names = [name.replace("\0", LOST) for name in table.column_names]
     columns = [_column_without_nul(column) for column in table.columns]
-    names = [name.replace("\0", "\ufffd") for name in table.column_names]
     return pa.Table.from_arrays(columns, names=names, metadata=table.schema.metadata)
 
 
@@ -301,5 +302,4 @@ def _column_without_nul(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return column
     texts = column.cast(kind)
-    has_nul = pc.any(pc.match_substring(texts, "\0")).as_py()
-    return pc.replace_substring(texts, "\0", "\ufffd") if has_nul else column
+    return pc.replace_substring(texts, "\0", LOST) if pc.any(pc.match_substring(texts, "\0")).as_py() else column

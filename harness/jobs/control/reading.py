@@ -10,6 +10,8 @@ from typing import Any
 from harness.plain import plain
 from worker.events import Event, Outcome
 
+TIME_MIN_S = 1.6e9
+"""September 2020: only a clock that was never set says less, such as that of a board without a battery."""
 TIME_MAX_S = 4e9
 """The year 2096: no clock of a node that works says more, milliseconds and what is not a number do."""
 
@@ -17,22 +19,21 @@ TIME_MAX_S = 4e9
 def event_read(text: str) -> Event:
     """An event whose data every database can hold, of now where its time is none. Raises `ValueError`."""
     try:
-        event = _event(text)
+        body = json.loads(text)
+        if isinstance(body, dict):
+            body["time_s"] = _time_s(body.get("time_s"))
+        event = Event.from_body(body)
     except (OverflowError, RecursionError) as error:
         raise ValueError(f"not an event: {type(error).__name__}") from error
-    is_a_time = 0 <= event.time_s <= TIME_MAX_S
-    return replace(event, data=plain(event.data), time_s=event.time_s if is_a_time else time.time())
+    return replace(event, data=plain(event.data))
 
 
-def _event(text: str) -> Event:
-    """Without a time that can be read it is of now: no end is lost for that."""
+def _time_s(told: Any) -> float:
     try:
-        return Event.from_json(text)
-    except (ValueError, OverflowError):
-        body = json.loads(text)
-        if not isinstance(body, dict):
-            raise
-        return Event.from_json(json.dumps(body | {"time_s": time.time()}))
+        time_s = float(told)
+    except (TypeError, ValueError, OverflowError):
+        return time.time()
+    return time_s if TIME_MIN_S <= time_s <= TIME_MAX_S else time.time()
 
 
 def end_told(event: Event) -> tuple[Outcome, dict[str, Any] | None]:

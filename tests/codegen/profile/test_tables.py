@@ -167,6 +167,16 @@ def test_an_encoding_that_a_file_is_not_in_is_told_as_such(lab: Lab, encoding: s
     assert (problem.code, problem.message) == ("wrong_encoding", f"a.csv is not valid {encoding}.")
 
 
+@pytest.mark.parametrize(("encoding", "half"), [("unicode_escape", r"a\ud800b"), ("utf-7", "a+2AA-b")])
+@pytest.mark.parametrize("row", [7, 40_000])
+def test_half_a_letter_that_an_encoding_can_spell_is_refused_with_its_line(
+    lab: Lab, encoding: str, half: str, row: int
+) -> None:
+    body = "x,label\n" + "".join(f"{i},{half if i == row else 'ab'[i % 2]}\n" for i in range(50_000))
+    problem = lab.problem("a.csv", body, encoding=encoding)
+    assert (problem.code, problem.row) == ("wrong_encoding", row + 2)
+
+
 def test_a_very_long_field_does_not_hide_the_delimiter(lab: Lab) -> None:
     body = "x,note,label\n" + "".join(
         f"{i * 0.3},{'w' * (200_000 if i == 3 else 3)},{'ab'[i % 2]}\n" for i in range(60)

@@ -114,6 +114,13 @@ def test_commas_and_points_mean_what_they_mean_to_the_portal(trained: str, prefe
         assert table_rows.plain_numbers(list(texts), trained, prefer_comma) == expected, texts
 
 
+def test_nul_in_rows_of_json_is_the_sign_for_a_lost_letter_as_in_training(tmp_path) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps([{"n\0": "a\0b", "x": 1}, {"x": 2}]))
+    rows, _ = table_rows.read_rows(tmp_path / "rows.json", {})
+    assert rows == [{"n\ufffd": "a\ufffdb", "x": "1"}, {"n\ufffd": "", "x": "2"}]
+    assert read_rows(tmp_path / "rows.json")["n\ufffd"].to_pylist() == ["a\ufffdb", None]
+
+
 def test_a_field_that_a_row_of_json_lacks_is_missing_whichever_row_it_is(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text('[{"b": true}, {"age": 3}]')
     rows, _ = table_rows.read_rows(tmp_path / "rows.json", {})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import sys
+import zipfile
 from datetime import datetime, time
 from pathlib import Path
 
@@ -153,3 +155,20 @@ def test_no_spreadsheet_is_written_and_the_answer_for_one_is_a_csv(tmp_path: Pat
     write_output(tmp_path / "answer.json", ["row", "prediction"], rows, inputs=read_rows(path), source=path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["answer.csv", "answer.json", "rows.xlsx"]
     assert (tmp_path / "answer.csv").read_text().splitlines()[2].startswith("2,yes,2024-01-06 10:02:00,1.5,false")
+
+
+def test_a_sheet_whose_packed_bytes_are_damaged_is_refused_by_training_and_predictions(tmp_path: Path) -> None:
+    whole = zipfile.ZipFile(io.BytesIO(workbook({"Data": CELLS})))
+    with zipfile.ZipFile(tmp_path / "rows.xlsx", "w", zipfile.ZIP_BZIP2) as archive:
+        for name in whole.namelist():
+            archive.writestr(name, whole.read(name))
+        sheet = next(info for info in archive.infolist() if info.filename.startswith("xl/worksheets/sheet"))
+    body = bytearray((tmp_path / "rows.xlsx").read_bytes())
+    at = body.find(b"BZh", sheet.header_offset)
+    body[at + 10 : at + 60] = bytes(50)
+    path = saved(tmp_path, bytes(body))
+    with pytest.raises(InputError, match=r"^rows\.xlsx is no spreadsheet by its content"):
+        read_rows(path)
+    with pytest.raises(DataError) as refused:
+        SheetSource(path)
+    assert refused.value.problem.code == "broken_file"

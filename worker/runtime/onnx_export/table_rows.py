@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.runtime.row_text import (
+    LOST,
     UnevenError,
     counted,
     decoded,
@@ -62,6 +63,7 @@ def read_rows(path: Path, preprocess: dict[str, Any]) -> tuple[Rows, bool]:
         body = json.loads(text)
         if not isinstance(body, list) or not all(isinstance(row, dict) for row in body):
             raise ValueError("no list of objects, one per row")
+        body = [{whole(name): whole(value) for name, value in row.items()} for row in body]
         empty = dict.fromkeys((name for row in body for name in row), "")  # a field that a row lacks is a missing value
         body = categories_spelled(preprocess, body)
         return [empty | {name: written(value) for name, value in row.items()} for row in body], False
@@ -99,6 +101,12 @@ def categories_spelled(preprocess: dict[str, Any], body: list[dict[str, Any]]) -
         }
         for row in body
     ]
+
+
+def whole(value: Any) -> Any:
+    """A text or a name with the sign for a lost letter where JSON spells NUL, as in training; any other value as it
+    is."""
+    return value.replace("\0", LOST) if isinstance(value, str) else value
 
 
 def written(value: Any) -> str:
