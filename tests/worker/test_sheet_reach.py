@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 import zipfile
 
 import openpyxl
@@ -90,14 +89,13 @@ def test_a_placeholder_of_a_program_that_writes_front_to_back_says_nothing_of_th
         assert list(sheets_reach(archive)) == [Reach(1_048_576, 16_384)]
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("tag", [b'<c r="A1"' + b' r="A1"' * 290, b"<c" + b' r="A' * 390, b"<row" + b" " * 1990])
 def test_tags_without_end_are_looked_through_in_time(tag: bytes) -> None:
     """One MB took 7 s, and the time grew as the square of the length of a tag."""
     with zipfile.ZipFile(io.BytesIO(), "w") as archive:
-        archive.writestr("xl/worksheets/sheet1.xml", tag * 1000)
-        begun_s = time.process_time()
+        archive.writestr("xl/worksheets/sheet1.xml", tag * 10_000)
         assert list(sheets_reach(archive)) == [Reach(0, 0)]
-    assert time.process_time() - begun_s < 2
 
 
 def test_an_excel_file_is_taken_by_its_word() -> None:

@@ -7,7 +7,6 @@ import re
 import runpy
 import shutil
 import sys
-import time
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -269,9 +268,9 @@ def test_columns_that_are_asked_for_are_few_and_each_once() -> None:
     assert predict_table.alike([f"pixel_{number}" for number in range(784)], [f"pixel{n}" for n in range(784)]) == ""
 
 
+@pytest.mark.timeout(60)
 def test_a_number_of_thousands_of_figures_with_a_letter_behind_it_is_told_at_once() -> None:
-    """Each figure was tried as the last one before a point: the time grew with the square, 17 s for these."""
-    figures, began_s = "-" + "1" * 20_000, time.process_time()
+    """Each figure was tried as the last one before a point: the time grew with the square, 17 s for 20,000."""
+    figures = "-" + "1" * 100_000
     assert [bool(NUMBER.fullmatch(f"{figures}{end}")) for end in ("", "x", ".", ".5", "e5")] == [1, 0, 1, 1, 1]
     assert [cell(f"{figures}{end}")[0] for end in ("", "x", ".5")] == ["-", "'", "-"]
-    assert time.process_time() - began_s < 3

@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import time
 import tracemalloc
 import zipfile
 from datetime import datetime
@@ -229,15 +228,12 @@ def test_nul_in_names_and_texts_is_a_lost_letter_to_training_and_to_predictions(
     assert packed["n\ufffd"][1].as_py() == texts[1]
 
 
+@pytest.mark.timeout(60)
 def test_a_wide_parquet_file_without_nul_is_read_in_time(tmp_path: Path) -> None:
     """The time grew as the square of the number of columns: 8,000 took 8 s."""
-    wide = pa.table({f"c{number}": ["a", "b"] for number in range(12_000)})
+    wide = pa.table({f"c{number}": ["a", "b"] for number in range(30_000)})
     pq.write_table(wide, tmp_path / "a.parquet")
-    begun_s = time.process_time()
-    assert pq.read_table(tmp_path / "a.parquet").num_columns == 12_000
-    plain_s, begun_s = time.process_time() - begun_s, time.process_time()
     assert read_rows(tmp_path / "a.parquet").equals(wide)
-    assert time.process_time() - begun_s < 5 * plain_s + 1
 
 
 def test_rows_under_names_are_read_in_full_or_refused(tmp_path: Path) -> None:
