@@ -93,12 +93,15 @@ def django_db_keepdb(django_db_keepdb: bool, migrated: Migrated | None) -> bool:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    """The database of the tests; what those that commit leave in it is deleted as `tests.database` does it."""
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The database of the tests, numbered and emptied as `tests.database` does it."""
+    from django.db import connection
     from django.test import TransactionTestCase
 
-    from tests.database import fixture_teardown
+    from tests.database import fixture_teardown, numbers_apart
 
+    with django_db_blocker.unblock():
+        numbers_apart(connection)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", fixture_teardown)
         yield
