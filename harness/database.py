@@ -1,14 +1,18 @@
-"""What tells a database that is away from a fault of what was being done; many rows changed or deleted."""
+"""What tells a database that is away from a fault of what was being done; many rows changed or deleted; words found in
+any alphabet."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, QuerySet
 from django.db.utils import InterfaceError, OperationalError
 
@@ -42,6 +46,32 @@ def passes_by_itself(error: BaseException) -> bool:
     Not all such causes pass: whoever tries again does so for a limited time.
     """
     return isinstance(error, (*DATABASE_AWAY, OSError, MemoryError))
+
+
+def sqlite_like(connection: BaseDatabaseWrapper, **signal: object) -> None:
+    """Have SQLite find words in both cases of every alphabet, as PostgreSQL does; its own `LIKE` knows those of A to Z.
+
+    Receives `connection_created`.
+    """
+    if connection.vendor == "sqlite":
+        connection.connection.create_function("like", 3, _is_like, deterministic=True)
+
+
+def _is_like(pattern: str, value: object, escape: str) -> bool | None:
+    return None if value is None else _expression(pattern, escape).fullmatch(str(value)) is not None
+
+
+@lru_cache(maxsize=64)
+def _expression(pattern: str, escape: str) -> re.Pattern[str]:
+    """Of what is no search for words, as of an e-mail address at sign-in, no further letter passes for another."""
+    parts, letters = [], iter(pattern)
+    for letter in letters:
+        if letter == escape:
+            parts.append(re.escape(next(letters, "")))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(letter) or re.escape(letter))
+    alphabet = re.UNICODE if pattern.startswith("%") else re.ASCII
+    return re.compile("".join(parts), re.IGNORECASE | re.DOTALL | alphabet)
 
 
 def rows_delete(rows: QuerySet[Any]) -> int:

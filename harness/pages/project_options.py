@@ -77,7 +77,7 @@ def projects_found(user: User, of: str, words: str) -> list[tuple[str, str]]:
     """Slug and label of the first of those whose name or slug holds all the words, in any order and case: first of all
     those that are called just so.
 
-    Compared here: SQLite, and PostgreSQL by the rules of C, know the two cases of A to Z alone.
+    Compared here: PostgreSQL by the rules of C knows the two cases of A to Z alone.
     """
     every = list(PROJECTS_OF[of](user=user).values_list("slug", "name"))
     named = Counter(name for _, name in every)
