@@ -10,7 +10,7 @@ import typer
 
 from harness.client.cli.asking import EARLIEST, DeadlineOption, deadline_read
 from harness.client.cli.common import DataOption, ModelOption, PromiseOption, finish, job_body, open_client, spec_named
-from harness.client.cli.interrupts import interrupted, job_made
+from harness.client.cli.interrupts import interrupted, job_made, submit_awaited
 from harness.client.cli.output import JsonFlag, console, json_print, notes, standing
 from harness.client.cli.runs import watch_and_print
 from harness.client.cli.taking import RECOMMENDED, take_earliest
@@ -102,7 +102,8 @@ def _as_it_is(draft: Path) -> str:
 def _draft_submit(client: Client, job_id: str, *, promise: bool) -> Json:
     """Raises `BadInput` where it is neither a job nor a file, `ApiError`."""
     try:
-        return client.job_do(job_id, "submit", {"promise": promise})
+        with submit_awaited(client, job_id):
+            return client.job_do(job_id, "submit", {"promise": promise})
     except ApiError as error:
         if error.status != 404:
             raise

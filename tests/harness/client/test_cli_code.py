@@ -167,6 +167,14 @@ def test_a_clone_that_was_being_submitted_when_ctrl_c_came_is_told_as_it_stands(
     assert f"The job is {made.pk} (queued" in ended.err and f"`dlh cancel {made.pk}`" in ended.err
 
 
+def test_a_draft_that_was_being_submitted_when_ctrl_c_came_is_told_as_it_stands(
+    dlh: Dlh, job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "job_do", pressed_on_the_way(Client.job_do))
+    ended = dlh("submit", job.pk)
+    assert ended.code == 130 and f"The job is {job.pk} (queued" in ended.err and f"`dlh cancel {job.pk}`" in ended.err
+
+
 @pytest.mark.parametrize("submit", [False, True])
 def test_who_stops_an_earliest_submit_while_its_draft_is_made_is_told_what_goes_on(
     dlh: Dlh, dataset: Any, monkeypatch: pytest.MonkeyPatch, submit: bool
