@@ -68,6 +68,18 @@ def test_what_is_going_to_be_kept_for_a_project_keeps_only_others_off(policy):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("run_s", [HOUR_S, 5 * HOUR_S])
+def test_of_several_times_a_device_is_kept_the_first_sends_others_away(policy, run_s):
+    """Whoever is done before it may begin, whoever would run into it may not, however far the next one is."""
+    twice = (*kept(from_s=50 * HOUR_S, until_s=60 * HOUR_S), *kept(from_s=2 * HOUR_S, until_s=3 * HOUR_S))
+    for reserved in (twice, twice[::-1]):
+        there = pool(node(cpus=1, reserved={"cpu0": reserved}))
+        found = place([theirs(run_s=run_s)], there, NOW_S, policy=policy)
+        assert bool(ids(found)) is (run_s == HOUR_S)
+        assert (found.expected["theirs"][0] >= NOW_S + 3 * HOUR_S) is (run_s > HOUR_S)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("spans", [False, True])
 def test_what_is_kept_is_used_first_and_the_rest_is_left_to_others(policy, spans):
     for names in (("n1", "n2"), ("n2", "n1")):
