@@ -21,6 +21,13 @@ def test_who_comes_after_a_job_that_has_just_begun_is_told_the_start_after_its_e
     assert plan.expected["after"][0] >= plan.expected["small"][1]
 
 
+def test_a_promise_without_slack_does_not_wait_for_what_has_just_begun():
+    small = begun(view("small", 800.0, widths=(1,), submitted_s=0.0), 90.0)
+    promised = view("promised", 1000.0, 1150.0, widths=(1,), promised=True, submitted_s=1.0)
+    plan = planned([small, promised], RESTARTS, pool="1x1", now_s=100.0)
+    assert counts(plan) == {"promised": 1} and not plan.warnings
+
+
 def test_one_device_is_not_advised_to_be_fewer():
     jobs = [view("first", 800.0, widths=(1,), submitted_s=0.0), view("second", 800.0, widths=(1,), submitted_s=1.0)]
     assert "fewer" not in planned(jobs, pool="1x1").waits["second"].remedy
