@@ -16,13 +16,14 @@ import numpy.typing as npt
 from scheduler.placing.spans import Row, Want
 
 Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
 class Lane(Protocol):
     """All rows of one kind of device, as jobs with one `Want` see them."""
 
-    total: npt.NDArray[np.int64]
+    total: Counts
     """Things per place, busy or not."""
 
     def fitting(self, width: int, end_s: float, allowed: Mask, liked: Mask | None = None) -> Iterator[int]:
@@ -87,6 +88,22 @@ class NodeLane:
         for place in np.argsort(column, kind="stable"):
             if place != best and np.isfinite(column[place]):
                 yield float(column[place]), int(place)
+
+    def usable(self, end_s: float) -> Counts:
+        """Of each place the things that are free from now until then."""
+        counts: Counts = (self._gap >= end_s).sum(axis=0)
+        return counts
+
+    def ready_by(self, start_s: float, allowed: Mask) -> tuple[Counts, Floats]:
+        """Of each place the things that are free for good by then, and when the last of them is."""
+        ready = (self._ready <= start_s) & allowed
+        last_s: Floats = np.where(ready, self._ready, -np.inf).max(axis=0)
+        return ready.sum(axis=0), last_s
+
+    def together_s(self, width: int, allowed: Mask) -> float:
+        """When so many are free for good on all these places together."""
+        ready = self._ready[:, allowed].ravel()
+        return float(np.partition(ready, width - 1)[width - 1]) if len(ready) >= width else math.inf
 
     def refresh(self, place: int) -> None:
         """See `Lane`."""

@@ -6,7 +6,7 @@ A policy goes through its jobs in order and enters each one: it starts, or is pr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -72,12 +72,18 @@ class Ledger:
         self._with_data: dict[frozenset[str], Mask] = {}
         """Nodes that have some data -> which places they are."""
         self._data = DataTimes(pool)
+        self.nodes: dict[str, Mapping[str, int]] = {}
+        """Job that starts -> devices on each node, as in `Plan.nodes`."""
         self._ways: dict[DataWay, Floats] = {}
         """Upper ends to each place, where these are nodes."""
 
     def fits_ever(self, job: JobView, option: Option) -> bool:
         """Whether some present place would fit the job if it were idle."""
         return self._shape(job, option).anywhere
+
+    def name(self, place: int) -> str:
+        """As in `Plan.hints`."""
+        return self.places[place].name
 
     def travel(self, job: JobView, option: Option, place: int) -> Travel:
         """The way of the job's data to there."""
@@ -151,23 +157,35 @@ class Ledger:
 
     def gate(self, job: JobView, option: Option, start_s: float) -> None:
         """Later jobs that would run past `start_s` stay off every place that the job could use."""
-        shape = self._shape(job, option)
-        allowed = shape.allowed
-        lacks_memory = option.memory_bytes and any(True for _ in shape.lane.fitting(option.count, self.now_s, allowed))
+        allowed = self._could_use(job, option)
+        lacks_memory = option.memory_bytes and self._has_devices(job, option)
         kinds = {kind for place in self.places for kind in place.rows} if lacks_memory else {option.kind}
         for kind in kinds:
             gate = self._gate(kind)
             gate[allowed] = np.minimum(gate[allowed], start_s)
 
+    def _could_use(self, job: JobView, option: Option) -> Mask:
+        """Places where it could lie if they were idle."""
+        return self._shape(job, option).allowed
+
+    def _has_devices(self, job: JobView, option: Option) -> bool:
+        """Whether they are free now."""
+        shape = self._shape(job, option)
+        return any(True for _ in shape.lane.fitting(option.count, self.now_s, shape.allowed))
+
     def release(self, job_id: str) -> None:
         """A running job is paused."""
-        for index in self._held.get(job_id, ()):
+        for index in self._at(job_id):
             place = self.places[index]
             for kind, row in place.rows.items():
                 row.release(job_id)
                 self._refresh(kind, index)
             if place.memory:
                 place.memory.release(job_id)
+
+    def _at(self, job_id: str) -> Sequence[int]:
+        """Places where a running job holds something."""
+        return self._held.get(job_id, ())
 
     def victims(
         self,
@@ -185,14 +203,14 @@ class Ledger:
         everywhere = set() if enough([]) else set(candidates)
         by_place: dict[int, list[str]] = {}
         for name in candidates:
-            for place in self._held.get(name, ()):
+            for place in self._at(name):
                 by_place.setdefault(place, []).append(name)
         ways: list[tuple[int, list[str]]] = []
         for place in sorted(by_place, key=lambda place: (self._losses(job, place), place)):
             if not allowed[place]:
                 continue
             here = [name for name in candidates if name in everywhere] if everywhere else by_place[place]
-            chosen = _least(here, [partial(self._would_fit, job, option, place, end_s), enough])
+            chosen = least_gone(here, [partial(self._would_fit, job, option, place, end_s), enough])
             if chosen is not None:
                 ways.append((place, chosen))
             if len(ways) == _WAYS or (ways and len(ways[-1][1]) == 1):
@@ -224,11 +242,15 @@ class Ledger:
         key = (option.kind, option.model_name, option.count, memory_bytes, level, project, option.parts, own)
         found = self._shapes.get(key)
         if found is None:
-            want = Want("" if option.parts else option.model_name, project, option.parts, own)
+            want = self._want(job, option, own=own)
             lane = self._lane(option.kind, want)
             allowed = (self._levels >= level) & (lane.total >= option.count) & (self._memory >= memory_bytes)
             found = self._shapes[key] = _Shape(want, lane, allowed, bool(allowed.any()))
         return found
+
+    def _want(self, job: JobView, option: Option, *, own: bool = False) -> Want:
+        project = job.project if job.project in self._keepers else ""
+        return Want("" if option.parts else option.model_name, project, option.parts, own)
 
     def _lane(self, kind: str, want: Want) -> Lane:
         lane = self._lanes.get((kind, want))
@@ -250,7 +272,7 @@ class Ledger:
                 lane.refresh(place)
 
 
-def _least(candidates: Sequence[str], tests: Sequence[Callable[[Collection[str]], bool]]) -> list[str] | None:
+def least_gone(candidates: Sequence[str], tests: Sequence[Callable[[Collection[str]], bool]]) -> list[str] | None:
     """The least of the candidates that passes, the last ones spared first; None where all of them do not."""
     chosen = list(candidates)
     if not all(test(chosen) for test in tests):

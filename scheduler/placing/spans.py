@@ -136,6 +136,10 @@ class Row:
                 return seen.ready_s
         return math.inf
 
+    def ready_by(self, start_s: float) -> int:
+        """Things of a plain row that are free for good by then."""
+        return sum(span.count for span in self.spans[: bisect_right(self._ready_s, start_s)])
+
     def steps(self, want: Want) -> tuple[list[float], list[float]]:
         """(when 1, 2, 3 ... things are free for good; until when 1, 2, 3 ... are free from now).
 

@@ -25,8 +25,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from scheduler.data_way import HERE, Travel
-from scheduler.placing.ledger import Ledger
 from scheduler.placing.places import LEAST_LEFT_S
+from scheduler.placing.spanning_ledger import ledger_of
 from scheduler.policies.order import is_overdue, is_settled, kept_places
 from scheduler.policies.quotas import QuotaBook
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
@@ -100,7 +100,7 @@ class Queueing:
         """Enter what runs; all of it goes on unless it is paused."""
         self._now_s = now_s
         self._rules = rules
-        self._ledger = Ledger(jobs, capacity.pool, now_s)
+        self._ledger = ledger_of(capacity, jobs, now_s)
         self._quotas = QuotaBook(jobs, quotas, now_s, rules.key)
         self._out = _Outcome()
         self._hopeless: dict[tuple[object, ...], list[_Tried]] = {}
@@ -131,6 +131,7 @@ class Queueing:
             data=out.data,
             order=tuple(job.job_id for job in queue),
             hints=out.hints,
+            nodes=self._ledger.nodes,
             reasons=out.reasons,
             room_for=out.room_for,
         )
@@ -245,7 +246,7 @@ class Queueing:
         self._rules.moved(job, option, 1)
         self._out.allotments[job.job_id] = option
         self._expect(job, option, self._now_s, place)
-        self._out.hints[job.job_id] = self._ledger.places[place].name
+        self._out.hints[job.job_id] = self._ledger.name(place)
 
     def _promise(self, job: JobView, ways: Sequence[_Way], overdue: bool) -> bool:
         """Keep the earliest start for the job. Returns whether that needs devices, and not only a share of a quota."""
@@ -270,7 +271,7 @@ class Queueing:
             self._ledger.gate(job, option, self._now_s)
             return True
         self._ledger.reserve(job, option, place, start_s, end_s)
-        self._out.hints[job.job_id] = self._ledger.places[place].name
+        self._out.hints[job.job_id] = self._ledger.name(place)
         for other, _ in ways if overdue else ():
             self._ledger.gate(job, other, start_s)
         return overdue or not by_quota

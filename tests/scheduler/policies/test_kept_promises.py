@@ -97,11 +97,15 @@ def test_devices_are_kept_for_a_promise_that_waits_for_the_quota_of_its_project(
 
 @pytest.mark.parametrize("policy", QUEUES)
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32), st.booleans())
-@example(298, False)
-@example(67, True)
-@example(228, True)
-def test_a_queue_keeps_its_promises(policy, seed, limited):
+@given(st.integers(0, 2**32), st.booleans(), st.booleans())
+@example(298, False, False)
+@example(67, False, True)
+@example(228, False, True)
+@example(5051, True, False)
+@example(5109, True, False)
+@example(5212, True, False)
+def test_a_queue_keeps_its_promises(policy, seed, spans, limited):
     """Where shares count, within a project: one that becomes the poorer one goes first."""
-    comers, view, quotas = small(seed, limited=limited, projects="p" if policy == "fair_share" else "pq")
+    projects = "p" if policy == "fair_share" else "pq"
+    comers, view, quotas = small(seed, spans=spans, limited=limited, projects=projects)
     assert not late(comers, view, policy=policy, quotas=quotas)[0]
