@@ -21,6 +21,7 @@ from scheduler.placing.lanes import Counts, Floats, Mask, NodeLane
 from scheduler.placing.ledger import Ledger, least_gone
 from scheduler.placing.places import level_name
 from scheduler.placing.spans import NOBODY, Want
+from scheduler.placing.spreads import spreads
 from scheduler.types import Capacity, JobView, Option, PoolView
 
 _MOST_MOMENTS = 64
@@ -51,6 +52,9 @@ class SpanningLedger(Ledger):
         self._apart = DataTimes(pool)
         self._on_level = {len(self.places) + number: int(level) for number, level in enumerate(np.unique(self._levels))}
         """Place -> sandbox level, the weakest first."""
+        near = {node.name: node.near for node in pool.nodes}
+        racks = [near[place.name] for place in self.places]
+        self._racks = [np.array([rack == name for rack in racks]) for name in sorted({*racks} - {""})]
         self._own: dict[tuple[str, int], list[_Part]] = {}
         """(job, level) -> where it may lie on what is kept for its project."""
 
@@ -248,45 +252,26 @@ class SpanningLedger(Ledger):
         wanted: Iterable[tuple[Want, Counts, Floats, int]],
         free_bytes: Callable[[int], int],
     ) -> list[_Part] | None:
-        """Each part (what it wants, what nodes have of it and since when, how many) on one node, the fullest that will
-        do, else on the fewest; of nodes where it was lost as often, first those that have it last."""
+        """Each part: what it wants, what nodes have of it and since when, how many."""
         found: list[_Part] = []
         given: Counter[int] = Counter()
+        losses = partial(self._losses, job)
         for want, counts, since_s, width in wanted:
-            if counts.sum() < width:
-                return None
 
             def most(place: int, counts: Counts = counts) -> int:
                 held = int(counts[place])
                 return min(held, option.devices_in(free_bytes(place)) - given[place]) if option.memory_bytes else held
 
-            def worth(place: int, sign: int, counts: Counts = counts, since_s: Floats = since_s) -> tuple[float, ...]:
-                return self._losses(job, place), -since_s[place], sign * counts[place]
-
-            alone = sorted(np.flatnonzero(counts >= width).tolist(), key=partial(worth, sign=1))
-            ways = [[(place, width)] for place in alone if most(place) >= width][:1]
-            if not ways or job.avoid:
-                apart = sorted(np.flatnonzero(counts).tolist(), key=partial(worth, sign=-1))
-                ways += filter(None, [_filled(((place, most(place)) for place in apart), width)])
-            if not ways:
+            ways = spreads(counts, since_s, width, most=most, losses=losses, racks=self._racks)
+            if job.avoid:
+                way = min(ways, key=lambda way: max(losses(place) for place, _ in way), default=None)
+            else:
+                way = next(ways, None)
+            if way is None:
                 return None
-            for place, taken in min(ways, key=lambda way: max(self._losses(job, place) for place, _ in way)):
-                found.append(_Part(place, want, taken))
-                given[place] += taken
+            found += [_Part(place, want, taken) for place, taken in way]
+            given.update(dict(way))
         return found
-
-
-def _filled(free: Iterable[tuple[int, int]], width: int) -> list[tuple[int, int]]:
-    """So many devices of the first places; none where there are not so many."""
-    found = []
-    for place, most in free:
-        taken = min(most, width)
-        if taken > 0:
-            found.append((place, taken))
-            width -= taken
-        if not width:
-            return found
-    return []
 
 
 def _sure(parts: list[_Part] | None) -> list[_Part]:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from scheduler.place import place
 from scheduler.placing.assign import assign
 from scheduler.types import ChangeKind, Plan, Reserved
@@ -25,13 +27,24 @@ def test_a_small_job_goes_where_least_is_left_over():
     assert placed(place([job("a", way(2))], view, 0.0, policy="fifo"))["a"].node == "n2"
 
 
-def test_a_wide_gang_takes_the_fewest_nodes_and_one_rack_if_that_has_enough():
+@pytest.mark.parametrize("others", [[], [job("b", replace(way(2), mode="single"), at=1.0)]])
+def test_a_wide_gang_takes_the_fewest_nodes_and_one_rack_if_that_has_enough(others):
+    """Also beside a job that stays on one node."""
     racks = [node(f"n{at}", cpus=4 if at < 2 else 3, near=f"rack{at % 2}") for at in range(6)]
-    start = placed(place([job("a", way(7))], pool(*racks, spans=True), 0.0, policy="fifo"))["a"]
+    start = placed(place([job("a", way(7)), *others], pool(*racks, spans=True), 0.0, policy="fifo"))["a"]
     assert start.nodes == ("n0", "n2")
     assert len(start.device_ids) == 7
-    wider = placed(place([job("a", way(15))], pool(*racks, spans=True), 0.0, policy="fifo"))["a"]
+    wider = placed(place([job("a", way(15)), *others], pool(*racks, spans=True), 0.0, policy="fifo"))["a"]
     assert len(wider.nodes) == 5
+
+
+def test_of_racks_that_have_enough_a_gang_takes_the_one_where_it_lies_on_the_fewest_nodes():
+    slim, wide = (
+        [node(f"{rack}{at}", cpus=cpus, near=rack) for at in range(4)] for rack, cpus in (("slim", 2), ("wide", 3))
+    )
+    for racks in ([*slim, *wide], [*wide, *slim]):
+        start = placed(place([job("a", way(6))], pool(*racks, spans=True), 0.0, policy="fifo"))["a"]
+        assert start.nodes == ("wide0", "wide1")
 
 
 def test_a_gang_prefers_devices_of_one_model():
