@@ -162,9 +162,15 @@ class FreeDevices:
         if option.model_name:
             return self._usable(shelf, option.key, job, option, own)[:count]
         by_key = {key: self._usable(shelf, key, job, option, own) for key in shelf.keys(option)}
+
+        def worth(key: DeviceKey) -> tuple[int, int, int, DeviceKey]:
+            first = by_key[key][:count]
+            foreign = sum(not self._is_own(device, job) for _, device in first) if shelf.node.is_kept else 0
+            return _waiting(first), foreign, len(by_key[key]), key
+
         enough = [key for key, devices in by_key.items() if len(devices) >= count]
         if enough:
-            return by_key[min(enough, key=lambda key: (_waiting(by_key[key][:count]), len(by_key[key]), key))][:count]
+            return by_key[min(enough, key=worth)][:count]
         mixed = sorted((pair for devices in by_key.values() for pair in devices), key=lambda pair: pair[0] != "")
         return sorted(mixed[:count], key=lambda pair: pair[1].index)
 

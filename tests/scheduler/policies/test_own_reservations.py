@@ -51,6 +51,14 @@ def test_each_way_of_an_offer_is_promised_there_too():
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("model", ["", "B"])
+def test_what_is_kept_is_used_first_of_whatever_model_it_is(policy, model):
+    there = pool(node(cpus=3, models={"cpu0": model, "cpu1": "A", "cpu2": model}, reserved={"cpu0": kept()}))
+    found = ids(place([mine(), theirs(count=2)], there, NOW_S, policy=policy))
+    assert found == {"mine": ("n1/cpu0",), "theirs": ("n1/cpu1", "n1/cpu2")}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 def test_a_job_behind_another_of_its_project_is_told_when_that_ends(policy):
     there = pool(node(cpus=1, reserved={"cpu0": kept()}))
     first = runs(mine("first"), "n1", "cpu0", since=NOW_S)
