@@ -215,8 +215,7 @@ class SpanningLedger(Ledger):
         for want, lane, width in self._lanes_of(job, option, own=own):
             counts: Counts = np.where(here, lane.usable(end_s), 0)
             for at in left:
-                row = self.places[at].rows.get(option.kind)
-                counts[at] = row.usable(end_s, want, gone) if row else 0
+                counts[at] = self.places[at].rows[option.kind].usable(end_s, want, gone) if lane.total[at] else 0
             yield want, counts, width
 
     def _now(

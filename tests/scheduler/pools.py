@@ -218,6 +218,19 @@ def scene(seed):
     return [_lost(random, job_, view) for job_ in jobs], view, quotas
 
 
+def moded(seed):
+    """The same where gangs may span nodes and each way has a mode: some stay on one node."""
+    (jobs, view, quotas), random = scene(seed), Random(seed + 2)
+    return [_moded(random, job_) for job_ in jobs], replace(view, spans_nodes=True), quotas
+
+
+def _moded(random, job_):
+    modes = [random.choice(["", "single", "replicated", "sync"]) for _ in job_.options]
+    return replace(
+        job_, options=tuple(replace(option, mode=mode) for option, mode in zip(job_.options, modes, strict=True))
+    )
+
+
 def dated(seed):
     """The same where some jobs have a deadline, close or far."""
     (jobs, view, quotas), random = scene(seed), Random(seed + 1)
