@@ -124,28 +124,29 @@ class SpanningLedger(Ledger):
             super().start(job, option, place, end_s)
             self.nodes[job.job_id] = {self.places[place].name: option.count}
             return
-        parts = self._own.pop((job.job_id, place), None) or self._now(job, option, end_s, self._on_level[place])
-        widths: Counter[str] = Counter()
-        for part in _sure(parts):
-            where, memory = self.places[part.place], self.places[part.place].memory
-            where.rows[option.kind].start(part.width, end_s, part.want, job.job_id)
-            if option.memory_bytes and memory:
-                memory.start(_share_bytes(option, part), end_s, Want(), job.job_id)
-            self._refresh(option.kind, part.place)
-            widths[where.name] += part.width
-        self.nodes[job.job_id] = widths
+        found = self._own.pop((job.job_id, place), None) or self._now(job, option, end_s, self._on_level[place])
+        parts = _sure(found)
+        for part in parts:
+            self.places[part.place].rows[option.kind].start(part.width, end_s, part.want, job.job_id)
+        widths = _widths(parts)
+        for at, width in widths.items():
+            if option.memory_bytes and (memory := self.places[at].memory):
+                memory.start(_share_bytes(option, width), end_s, Want(), job.job_id)
+            self._refresh(option.kind, at)
+        self.nodes[job.job_id] = {self.places[at].name: width for at, width in widths.items()}
 
     def reserve(self, job: JobView, option: Option, place: int, start_s: float, end_s: float) -> None:
         """See `Ledger.reserve`."""
         if place not in self._on_level:
             super().reserve(job, option, place, start_s, end_s)
             return
-        for part in _sure(self._later(job, option, start_s, self._on_level[place])):
-            where, memory = self.places[part.place], self.places[part.place].memory
-            where.rows[option.kind].reserve(part.width, start_s, end_s, part.want)
-            if option.memory_bytes and memory:
-                memory.reserve(_share_bytes(option, part), start_s, end_s, Want())
-            self._refresh(option.kind, part.place)
+        parts = _sure(self._later(job, option, start_s, self._on_level[place]))
+        for part in parts:
+            self.places[part.place].rows[option.kind].reserve(part.width, start_s, end_s, part.want)
+        for at, width in _widths(parts).items():
+            if option.memory_bytes and (memory := self.places[at].memory):
+                memory.reserve(_share_bytes(option, width), start_s, end_s, Want())
+            self._refresh(option.kind, at)
 
     def victims(
         self,
@@ -279,5 +280,13 @@ def _sure(parts: list[_Part] | None) -> list[_Part]:
     return parts
 
 
-def _share_bytes(option: Option, part: _Part) -> int:
-    return -(-option.memory_bytes * part.width // option.count)
+def _widths(parts: Iterable[_Part]) -> Counter[int]:
+    """Devices on each node."""
+    widths: Counter[int] = Counter()
+    for part in parts:
+        widths[part.place] += part.width
+    return widths
+
+
+def _share_bytes(option: Option, width: int) -> int:
+    return -(-option.memory_bytes * width // option.count)

@@ -224,6 +224,24 @@ def moded(seed):
     return [_moded(random, job_) for job_ in jobs], replace(view, spans_nodes=True), quotas
 
 
+def mixed(seed):
+    """The same of two models of devices, where some gangs are a mixture of both."""
+    (jobs, view, quotas), random = moded(seed), Random(seed + 9)
+    nodes = [
+        replace(node_, devices=tuple(replace(device, model_name=device.model_name or "B") for device in node_.devices))
+        for node_ in view.nodes
+    ]
+    jobs = [replace(job_, options=tuple(_mixed(random, option) for option in job_.options)) for job_ in jobs]
+    return jobs, replace(view, nodes=tuple(nodes)), quotas
+
+
+def _mixed(random, option):
+    if option.count == 1 or option.mode not in {"", "sync"} or random.random() >= 0.5:
+        return option
+    first = random.randint(1, option.count - 1)
+    return replace(option, model_name="A+B", parts=(("A", first), ("B", option.count - first)))
+
+
 def _moded(random, job_):
     modes = [random.choice(["", "single", "replicated", "sync"]) for _ in job_.options]
     return replace(

@@ -7,17 +7,18 @@ from hypothesis import strategies as st
 
 from scheduler.place import place
 from scheduler.policies import names
-from tests.scheduler.pools import carry_out, comes_to_rest, moded
+from tests.scheduler.pools import carry_out, comes_to_rest, mixed, moded
 
 NOW_S = 200.0
 policies = st.sampled_from(names())
 seeds = st.integers(0, 2**32)
+scenes = st.sampled_from([moded, mixed])
 
 
 @settings(max_examples=200, deadline=None)
-@given(seeds, policies)
-def test_who_has_to_stay_on_one_node_does_and_nobody_shares_a_device(seed, policy):
-    jobs, view, quotas = moded(seed)
+@given(scenes, seeds, policies)
+def test_who_has_to_stay_on_one_node_does_and_nobody_shares_a_device(scene_of, seed, policy):
+    jobs, view, quotas = scene_of(seed)
     decision = place(jobs, view, NOW_S, policy=policy, quotas=quotas)
     by_id = {job_.job_id: job_ for job_ in jobs}
     given_out = [device for start in decision.placements for device in start.device_ids]
@@ -29,16 +30,17 @@ def test_who_has_to_stay_on_one_node_does_and_nobody_shares_a_device(seed, polic
 
 
 @settings(max_examples=200, deadline=None)
-@given(seeds, policies)
-@example(1888, "fifo")
-def test_such_decisions_come_to_rest(seed, policy):
-    jobs, view, quotas = moded(seed)
+@given(scenes, seeds, policies)
+@example(moded, 1888, "fifo")
+@example(mixed, 619, "fifo")
+def test_such_decisions_come_to_rest(scene_of, seed, policy):
+    jobs, view, quotas = scene_of(seed)
     assert comes_to_rest(jobs, view, NOW_S, policy=policy, quotas=quotas), "it pauses and starts for ever"
 
 
 @settings(max_examples=100, deadline=None)
-@given(seeds, policies)
-def test_memory_of_a_node_is_not_given_out_twice(seed, policy):
-    jobs, view, quotas = moded(seed)
+@given(scenes, seeds, policies)
+def test_memory_of_a_node_is_not_given_out_twice(scene_of, seed, policy):
+    jobs, view, quotas = scene_of(seed)
     jobs, after = carry_out(place(jobs, view, NOW_S, policy=policy, quotas=quotas), jobs, view, NOW_S)
     assert all(node_.memory_held_bytes <= node_.memory_bytes for node_ in after.nodes)
