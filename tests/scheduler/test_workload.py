@@ -18,6 +18,7 @@ from scheduler.workload import (
     MOST_OPERATORS,
     OpClass,
     Operator,
+    Piece,
     Workload,
     at_batch,
     totals_at_batch,
@@ -49,6 +50,12 @@ def test_json_keeps_every_figure_and_merges_what_is_equal() -> None:
     assert sorted(back.operators, key=repr) == sorted(load.operators, key=repr)
     assert back.to_dict() == load.to_dict()
     assert back.flops == load.flops == 1_600.0
+
+
+@pytest.mark.parametrize("pieces", [None, (Piece(parameter_bytes=8.0, output_bytes=4.0),) * 3])
+def test_the_places_where_a_model_can_be_cut_come_back_from_json(pieces: tuple[Piece, ...] | None) -> None:
+    work = replace(made(), pieces=pieces)
+    assert Workload.from_dict(json.loads(json.dumps(work.to_dict()))).pieces == pieces
 
 
 def test_a_first_layer_costs_one_backward_pass_and_a_frozen_one_none() -> None:
