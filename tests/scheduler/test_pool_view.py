@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,3 +41,19 @@ def test_of_a_device_that_is_away_nobody_tells_an_end():
     away = Reserved(start_s=-math.inf, end_s=math.inf)
     view = pool(node("n1", reserved={"cpu0": (away,)}))
     assert open_ended(view, 100.0, ["cpu"]) == () and as_told(view, 100.0) == view
+
+
+KEPT = st.builds(
+    lambda start, for_s, project: Reserved(start_s=float(start), end_s=float(start + for_s), project=project),
+    st.integers(0, 12), st.integers(1, 6), st.sampled_from(["", "p", "q"]),
+)  # fmt: skip
+
+
+@given(st.lists(KEPT, max_size=4), st.integers(0, 8))
+def test_the_pieces_of_what_a_device_is_kept_for_follow_each_other_and_say_of_each_moment_whose_it_is(kept, now_s):
+    (device,) = node(cpus=1, reserved={"cpu0": tuple(kept)}).devices
+    pieces = device.kept_pieces(float(now_s))
+    assert all(one.end_s <= other.start_s for one, other in pairwise(pieces))
+    for moment_s in (now_s + step / 2 for step in range(40)):
+        here = [piece.project for piece in pieces if piece.holds(moment_s)]
+        assert here == [keeper] if (keeper := device.keeper(moment_s)) is not None else not here
