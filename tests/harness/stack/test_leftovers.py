@@ -30,6 +30,10 @@ def home(tmp_path, monkeypatch):
     return home
 
 
+# Who runs the tests in the background of a script has them, and all they start, ignore SIGINT.
+SLEEP = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); time.sleep(600)"
+
+
 @pytest.fixture
 def sleeper():
     started = []
@@ -37,7 +41,7 @@ def sleeper():
     def start(*arguments, **environment):
         started.append(
             subprocess.Popen(
-                [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)", *arguments],
+                [sys.executable, "-c", SLEEP, *arguments],
                 start_new_session=True,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **environment},
