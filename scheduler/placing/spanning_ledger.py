@@ -70,7 +70,8 @@ class SpanningLedger(Ledger):
 
     def name(self, place: int) -> str:
         """See `Ledger.name`."""
-        return level_name(self._on_level.get(place) or int(self._levels[place]))
+        level = self._on_level.get(place)
+        return level_name(int(self._levels[place]) if level is None else level)
 
     def travel(self, job: JobView, option: Option, place: int) -> Travel:
         """See `Ledger.travel`."""
