@@ -24,6 +24,16 @@ def gang(job_id, *options, **more):
     return job(job_id, *(replace(option, mode="sync") for option in options), **more)
 
 
+def mixture(*parts, run_s=100.0, memory_gib=0):
+    count = sum(width for _, width in parts)
+    return replace(way(count, run_s=run_s, model="X + Y", memory_gib=memory_gib), parts=parts)
+
+
+def of(models, name, **more):
+    """A node with a core of each of these models."""
+    return node(name, cpus=len(models), models={f"cpu{at}": model for at, model in enumerate(models)}, **more)
+
+
 def spanning(*nodes, held=()):
     return held_by(held, pool(*nodes, spans=True))
 
@@ -67,6 +77,22 @@ def test_a_gang_is_promised_the_first_moment_with_memory_beside_the_devices(poli
     jobs = [*held, gang("wide", way(4, run_s=50.0, memory_gib=8), at=1.0), alone("one", way(3, run_s=9.0), at=2.0)]
     started, decision = decide(jobs, view, policy)
     assert not started and decision.expected["wide"] == (NOW_S + 90.0, NOW_S + 140.0)
+
+
+@every_queue
+def test_a_mixture_lies_where_it_was_planned_beside_a_job_that_needs_the_other_node(policy):
+    """Its two X fit the smaller node, which leaves the larger one."""
+    view = spanning(of("XXXX", "n1"), of("XX", "n2"), of("YY", "n3"))
+    jobs = [job("mix", mixture(("X", 2), ("Y", 1)), at=1.0), alone("one", way(4, run_s=50.0, model="X"), at=2.0)]
+    assert decide(jobs, view, policy)[0] == {"mix": {"n2": 2, "n3": 1}, "one": {"n1": 4}}
+
+
+@every_queue
+def test_the_parts_of_a_mixture_share_the_memory_of_a_node_as_planned(policy):
+    """All but one lie on one node, which has memory for two."""
+    view = spanning(of("YXXY", "n1"), of("Y", "n2"))
+    jobs = [job("mix", mixture(("X", 1), ("Y", 2), memory_gib=20), at=1.0), alone("one", way(2, run_s=50.0), at=2.0)]
+    assert decide(jobs, view, policy)[0] == {"mix": {"n1": 2, "n2": 1}, "one": {"n1": 2}}
 
 
 @every_queue
