@@ -62,11 +62,16 @@ class SpanningLedger(Ledger):
         """See `Ledger.fits_ever`."""
         if not self._may_span(job, option):
             return super().fits_ever(job, option)
+        return any(self._fits_idle(job, option, level) for _, level in self._levels_for(job))
+
+    def _fits_idle(self, job: JobView, option: Option, level: int) -> bool:
+        """Whether its nodes would do; of like devices it is known already that they have the memory (`shown`)."""
+        here = self._levels == level
         lanes = self._lanes_of(job, option)
-        return any(
-            all(lane.total[self._levels == level].sum() >= width for _, lane, width in lanes)
-            for _, level in self._levels_for(job)
-        )
+        if not (option.parts and option.memory_bytes):
+            return all(lane.total[here].sum() >= width for _, lane, width in lanes)
+        idle = ((want, np.where(here, lane.total, 0), np.zeros(len(here)), width) for want, lane, width in lanes)
+        return self._spread(job, option, idle, lambda place: self.places[place].memory_bytes) is not None
 
     def name(self, place: int) -> str:
         """See `Ledger.name`."""
@@ -102,13 +107,17 @@ class SpanningLedger(Ledger):
         if not self._may_span(job, option):
             return super().soonest(job, option)
         for place, level in self._levels_for(job):
-            here = self._open_on(level, option.kind)
-            ready_s = max(lane.together_s(width, here) for _, lane, width in self._lanes_of(job, option))
-            if option.memory_bytes and math.isfinite(ready_s):
-                ready_s = self._soonest_with_memory(job, option, level, ready_s)
+            ready_s = self._soonest_on(job, option, level)
             if ready_s < best[0]:
                 best = (ready_s, place)
         return best
+
+    def _soonest_on(self, job: JobView, option: Option, level: int) -> float:
+        here = self._open_on(level, option.kind)
+        ready_s = max(lane.together_s(width, here) for _, lane, width in self._lanes_of(job, option))
+        if not option.memory_bytes or math.isinf(ready_s):
+            return ready_s
+        return self._soonest_with_memory(job, option, level, ready_s)
 
     def _soonest_with_memory(self, job: JobView, option: Option, level: int, ready_s: float) -> float:
         """The first moment from then on when there is memory beside the devices."""
@@ -141,7 +150,10 @@ class SpanningLedger(Ledger):
         if place not in self._on_level:
             super().reserve(job, option, place, start_s, end_s)
             return
-        parts = _sure(self._later(job, option, start_s, self._on_level[place]))
+        level = self._on_level[place]
+        # Of a mixture a part may lie where another has to once that is free as well: where it could lie before, it can.
+        found = self._later(job, option, start_s, level)
+        parts = _sure(found or self._later(job, option, self._soonest_on(job, option, level), level))
         for part in parts:
             self.places[part.place].rows[option.kind].reserve(part.width, start_s, end_s, part.want)
         for at, width in _widths(parts).items():

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.place import place
 from scheduler.types import Reserved
-from tests.scheduler.pools import held_by, job, node, pool, runs, way
+from tests.scheduler.pools import hard_quota, held_by, job, node, pool, runs, way
 
 NOW_S = 1000.0
 DAYS_S = 200_000.0
@@ -93,6 +93,33 @@ def test_the_parts_of_a_mixture_share_the_memory_of_a_node_as_planned(policy):
     view = spanning(of("YXXY", "n1"), of("Y", "n2"))
     jobs = [job("mix", mixture(("X", 1), ("Y", 2), memory_gib=20), at=1.0), alone("one", way(2, run_s=50.0), at=2.0)]
     assert decide(jobs, view, policy)[0] == {"mix": {"n1": 2, "n2": 1}, "one": {"n1": 2}}
+
+
+@every_queue
+def test_a_mixture_is_promised_what_it_could_have_before_its_quota_lets_it_start(policy):
+    """By then a later X is free, on the node whose memory its Y needs."""
+    old = runs(job("old", way(1, run_s=100.0, model="X"), project="q"), "n2", "cpu0")
+    mine = runs(job("mine", way(1, run_s=300.0, model="Z"), project="p"), "n3", "cpu0")
+    nodes = of("X", "n1", memory_gib=8), of("XY", "n2", memory_gib=4), of("ZZZ", "n3")
+    mix = job("mix", mixture(("X", 1), ("Y", 1), memory_gib=8), project="p")
+    jobs = [old, mine, mix, alone("one", way(2, run_s=50.0), at=DAYS_S - 1.0)]
+    view = spanning(*nodes, held=[old, mine])
+    started, decision = decide(jobs, view, policy, DAYS_S, quotas={"p": hard_quota({"cpu": 2})})
+    assert started == {"one": {"n3": 2}} and decision.expected["mix"] == (DAYS_S + 300.0, DAYS_S + 400.0)
+
+
+@every_queue
+def test_a_mixture_that_no_nodes_have_the_memory_for_keeps_nobody_waiting(policy):
+    """There is enough for two devices, and none where its Y is."""
+    nodes = of("X", "n1", memory_gib=8), of("X", "n2", memory_gib=8), of("Y", "n3", memory_gib=2), of("ZZ", "n4")
+    mix = job("mix", mixture(("X", 1), ("Y", 1), memory_gib=8))
+    jobs = [
+        mix,
+        alone("one", way(2, run_s=50.0, model="Z"), at=1.0),
+        job("small", way(1, run_s=5e3, model="X"), at=2.0),
+    ]
+    started, decision = decide(jobs, spanning(*nodes), policy, DAYS_S)
+    assert started.keys() == {"one", "small"} and decision.waits["mix"].code == "not_enough_memory"
 
 
 @every_queue
