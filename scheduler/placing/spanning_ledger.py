@@ -53,8 +53,7 @@ class SpanningLedger(Ledger):
         self._on_level = {len(self.places) + number: int(level) for number, level in enumerate(np.unique(self._levels))}
         """Place -> sandbox level, the weakest first."""
         near = {node.name: node.near for node in pool.nodes}
-        racks = [near[place.name] for place in self.places]
-        self._racks = [np.array([rack == name for rack in racks]) for name in sorted({*racks} - {""})]
+        self._racks = [near[place.name] for place in self.places]
         self._own: dict[tuple[str, int], list[_Part]] = {}
         """(job, level) -> where it may lie on what is kept for its project."""
 
@@ -115,16 +114,16 @@ class SpanningLedger(Ledger):
     def _soonest_on(self, job: JobView, option: Option, level: int) -> float:
         here = self._open_on(level, option.kind)
         ready_s = max(lane.together_s(width, here) for _, lane, width in self._lanes_of(job, option))
-        if not option.memory_bytes or math.isinf(ready_s):
+        if not option.memory_bytes or math.isinf(ready_s) or self._later(job, option, ready_s, level):
             return ready_s
         return self._soonest_with_memory(job, option, level, ready_s)
 
     def _soonest_with_memory(self, job: JobView, option: Option, level: int, ready_s: float) -> float:
-        """The first moment from then on when there is memory beside the devices."""
+        """The first moment after that when there is memory beside the devices."""
         here = np.flatnonzero(self._open_on(level, option.kind))
         rows = [row for place in here for row in (self.places[place].rows.get(option.kind), self.places[place].memory)]
         moments = {span.ready_s for row in rows if row for span in row.spans if ready_s < span.ready_s < math.inf}
-        ahead = [ready_s, *sorted(moments)]
+        ahead = sorted(moments)
         tried = ahead if len(ahead) <= _MOST_MOMENTS else [*ahead[:_MOST_MOMENTS], ahead[-1]]
         return next((moment for moment in tried if self._later(job, option, moment, level)), math.inf)
 
