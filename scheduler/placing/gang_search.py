@@ -32,11 +32,30 @@ class GangSearch:
     def planned(self, job: JobView, option: Option, nodes: Mapping[str, int]) -> Picks | None:
         """Just where the policy has it lie; None where it said nothing, or there is no room."""
         named = all(name in self._free.shelves for name in nodes)
-        if option.parts or not named or sum(nodes.values()) != option.count:
+        if not named or sum(nodes.values()) != option.count:
             return None
+        if option.parts:
+            return self._mixed_planned(job, option, nodes)
         picks = [self._free.pick(self._free.shelves[name], job, option, count) for name, count in sorted(nodes.items())]
         found = [pick for pick in picks if pick is not None]
         return found if found and len(found) == len(picks) else None
+
+    def _mixed_planned(self, job: JobView, option: Option, nodes: Mapping[str, int]) -> Picks | None:
+        """Of each part what these nodes have, no more on each than was planned there."""
+        left, picks = dict(nodes), []
+        for part in option.part_options():
+            missing = part.count
+            for name in sorted(nodes):
+                shelf = self._free.shelves[name]
+                most = min(missing, left[name], self._free.usable_count(shelf, job, part))
+                pick = self._free.pick(shelf, job, part, most) if most else None
+                if pick:
+                    picks.append(pick)
+                    left[name] -= most
+                    missing -= most
+            if missing:
+                return None
+        return self._free.joined(picks, job, option)
 
     def start(self, job: JobView, option: Option, hint: str) -> Picks | None:
         """Devices for a job that starts; `hint`: as in `Plan.hints`."""

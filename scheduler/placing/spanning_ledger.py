@@ -53,8 +53,7 @@ class SpanningLedger(Ledger):
         self._on_level = {len(self.places) + number: int(level) for number, level in enumerate(np.unique(self._levels))}
         """Place -> sandbox level, the weakest first."""
         near = {node.name: node.near for node in pool.nodes}
-        racks = [near[place.name] for place in self.places]
-        self._racks = [np.array([rack == name for rack in racks]) for name in sorted({*racks} - {""})]
+        self._racks = [near[place.name] for place in self.places]
         self._own: dict[tuple[str, int], list[_Part]] = {}
         """(job, level) -> where it may lie on what is kept for its project."""
 
@@ -62,15 +61,21 @@ class SpanningLedger(Ledger):
         """See `Ledger.fits_ever`."""
         if not self._may_span(job, option):
             return super().fits_ever(job, option)
+        return any(self._fits_idle(job, option, level) for _, level in self._levels_for(job))
+
+    def _fits_idle(self, job: JobView, option: Option, level: int) -> bool:
+        """Whether its nodes would do; of like devices it is known already that they have the memory (`shown`)."""
+        here = self._levels == level
         lanes = self._lanes_of(job, option)
-        return any(
-            all(lane.total[self._levels == level].sum() >= width for _, lane, width in lanes)
-            for _, level in self._levels_for(job)
-        )
+        if not (option.parts and option.memory_bytes):
+            return all(lane.total[here].sum() >= width for _, lane, width in lanes)
+        idle = ((want, np.where(here, lane.total, 0), np.zeros(len(here)), width) for want, lane, width in lanes)
+        return self._spread(job, option, idle, lambda place: self.places[place].memory_bytes) is not None
 
     def name(self, place: int) -> str:
         """See `Ledger.name`."""
-        return level_name(self._on_level.get(place) or int(self._levels[place]))
+        level = self._on_level.get(place)
+        return level_name(int(self._levels[place]) if level is None else level)
 
     def travel(self, job: JobView, option: Option, place: int) -> Travel:
         """See `Ledger.travel`."""
@@ -101,20 +106,24 @@ class SpanningLedger(Ledger):
         if not self._may_span(job, option):
             return super().soonest(job, option)
         for place, level in self._levels_for(job):
-            here = self._open_on(level, option.kind)
-            ready_s = max(lane.together_s(width, here) for _, lane, width in self._lanes_of(job, option))
-            if option.memory_bytes and math.isfinite(ready_s):
-                ready_s = self._soonest_with_memory(job, option, level, ready_s)
+            ready_s = self._soonest_on(job, option, level)
             if ready_s < best[0]:
                 best = (ready_s, place)
         return best
 
+    def _soonest_on(self, job: JobView, option: Option, level: int) -> float:
+        here = self._open_on(level, option.kind)
+        ready_s = max(lane.together_s(width, here) for _, lane, width in self._lanes_of(job, option))
+        if not option.memory_bytes or math.isinf(ready_s) or self._later(job, option, ready_s, level):
+            return ready_s
+        return self._soonest_with_memory(job, option, level, ready_s)
+
     def _soonest_with_memory(self, job: JobView, option: Option, level: int, ready_s: float) -> float:
-        """The first moment from then on when there is memory beside the devices."""
+        """The first moment after that when there is memory beside the devices."""
         here = np.flatnonzero(self._open_on(level, option.kind))
         rows = [row for place in here for row in (self.places[place].rows.get(option.kind), self.places[place].memory)]
         moments = {span.ready_s for row in rows if row for span in row.spans if ready_s < span.ready_s < math.inf}
-        ahead = [ready_s, *sorted(moments)]
+        ahead = sorted(moments)
         tried = ahead if len(ahead) <= _MOST_MOMENTS else [*ahead[:_MOST_MOMENTS], ahead[-1]]
         return next((moment for moment in tried if self._later(job, option, moment, level)), math.inf)
 
@@ -140,7 +149,10 @@ class SpanningLedger(Ledger):
         if place not in self._on_level:
             super().reserve(job, option, place, start_s, end_s)
             return
-        parts = _sure(self._later(job, option, start_s, self._on_level[place]))
+        level = self._on_level[place]
+        # Of a mixture a part may lie where another has to once that is free as well: where it could lie before, it can.
+        found = self._later(job, option, start_s, level)
+        parts = _sure(found or self._later(job, option, self._soonest_on(job, option, level), level))
         for part in parts:
             self.places[part.place].rows[option.kind].reserve(part.width, start_s, end_s, part.want)
         for at, width in _widths(parts).items():

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from scheduler.placing.lanes import Counts, Floats, Mask
+from scheduler.placing.lanes import Counts, Floats
 
 Spread = list[tuple[int, int]]
 """(node, devices of it)."""
@@ -20,10 +20,11 @@ def spreads(
     *,
     most: Callable[[int], int],
     losses: Callable[[int], int],
-    racks: Sequence[Mask],
+    racks: Sequence[str],
 ) -> Iterator[Spread]:
     """Ways for `width` devices, the best first: on one node, the fullest that will do; on the fewest of one rack; on
-    the fewest of all. `counts`: what each node has, `since_s`: from when on, `most`: what it has memory for as well.
+    the fewest of all. `counts`: what each node has, `since_s`: from when on, `most`: what it has memory for as well,
+    `racks`: which one it stands in; empty: none that is known.
 
     Of nodes where the job was lost as often come first those that have their devices last, to leave others the rest.
     """
@@ -36,7 +37,10 @@ def spreads(
     enough = sorted(np.flatnonzero(counts >= width).tolist(), key=partial(worth, sign=1))
     yield from [[(place, width)] for place in enough if most(place) >= width][:1]
     apart = sorted(np.flatnonzero(counts).tolist(), key=partial(worth, sign=-1))
-    near = [_filled(((place, most(place)) for place in apart if rack[place]), width) for rack in racks]
+    by_rack: dict[str, list[int]] = {}
+    for place in apart:
+        by_rack.setdefault(racks[place], []).append(place)
+    near = [_filled(((place, most(place)) for place in by_rack[rack]), width) for rack in sorted(by_rack) if rack]
     yield from sorted(filter(None, near), key=len)
     yield from filter(None, [_filled(((place, most(place)) for place in apart), width)])
 
