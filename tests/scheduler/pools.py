@@ -235,6 +235,13 @@ def mixed(seed):
     return jobs, replace(view, nodes=tuple(nodes)), quotas
 
 
+def weak(seed):
+    """The same, of nodes that most have a weaker sandbox, or none."""
+    (jobs, view, quotas), random = mixed(seed), Random(seed + 5)
+    nodes = [replace(node_, sandbox_level=random.choice([0, 0, 1, 3])) for node_ in view.nodes]
+    return jobs, replace(view, nodes=tuple(nodes)), quotas
+
+
 def _mixed(random, option):
     if option.count == 1 or option.mode not in {"", "sync"} or random.random() >= 0.5:
         return option

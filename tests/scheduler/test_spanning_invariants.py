@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from scheduler.place import place
 from scheduler.policies import names
-from tests.scheduler.pools import carry_out, comes_to_rest, mixed, moded
+from tests.scheduler.pools import carry_out, comes_to_rest, mixed, moded, weak
 
 NOW_S = 200.0
 policies = st.sampled_from(names())
 seeds = st.integers(0, 2**32)
-scenes = st.sampled_from([moded, mixed])
+scenes = st.sampled_from([moded, mixed, weak])
 
 
 @settings(max_examples=200, deadline=None)
